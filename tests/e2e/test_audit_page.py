@@ -184,6 +184,18 @@ async def test_growth_is_shown_call_by_call(stand: RunningGateway, browser: Brow
     assert await browser.run_script(build_texts_script(".ledger .right")) == tokens
     (summary,) = await browser.run_script(build_texts_script(".ledger h2"))
     assert "history grows by" in summary
+    await browser.show_as("light", 390, 844)
+    assert await browser.run_script("document.querySelector('.ledger .bar').clientWidth") > 300
+    await browser.show_as_opened()
+
+    at = (await stand.fetch_json(f"/v1/sessions/{session}"))["sequence"]
+    forked = await stand.http.post(f"/v1/sessions/{session}/fork", json={"at": at})
+    await browser.open_page(f"{stand.address}/#/sessions/{forked.json()['session']}/growth")
+    await browser.wait_for("document.querySelector('.ledger .strip') !== null")
+    (summary,) = await browser.run_script(build_texts_script(".ledger h2"))
+    assert summary.startswith("2 calls 2 copied from the original")
+    rows = await browser.run_script(build_texts_script(".ledger tbody tr td:nth-child(2)"))
+    assert rows == ["reply copied", "reply copied"]
 
 
 @pytest.mark.slow("it drives a browser on a service of its own")

@@ -112,6 +112,21 @@ async def test_turns_are_counted_by_user_and_outcome(
     assert only == ann
 
 
+async def test_call_with_several_unpriced_attempts_is_one_call_without_a_price(
+    store: ReadModelStore, story: StoredSession
+) -> None:
+    await story.append_events(build_opened(), *build_turn(1, "ann", 40))
+    await story.append_events(build_submitted(2, "two"), build_started(2, 1))
+    await story.append_events(build_assembled(2, "2.1"))
+    for attempt in (1, 2, 3):
+        if attempt > 1:
+            await story.append_events(build_started(2, attempt))
+        await story.append_events(build_ended(2, attempt, tokens=None, micro_dollars=None))
+    await fold_log(store, story.log)
+    (total,) = (await read_usage(store)).values()
+    assert total.cost == CostTotal(40, guessed=False, unpriced_calls=1)
+
+
 @pytest.mark.parametrize(
     ("by", "group"),
     [

@@ -39,6 +39,30 @@ async def test_unchanged_file_returns_304(http: httpx.AsyncClient) -> None:
     assert (again.status_code, again.content) == (304, b"")
 
 
+async def test_files_are_compressed_for_whoever_takes_that(http: httpx.AsyncClient) -> None:
+    forms = {
+        encoding: await http.get("/page/app/router.js", headers={"accept-encoding": encoding})
+        for encoding in ("gzip, br", "identity")
+    }
+    compressed, plain = forms.values()
+    assert compressed.headers["content-encoding"] == "gzip"
+    assert int(compressed.headers["content-length"]) < int(plain.headers["content-length"]) / 2
+    assert compressed.text == plain.text == SCRIPTS["app/router.js"]
+    assert "content-encoding" not in plain.headers
+    assert compressed.headers["etag"] != plain.headers["etag"]
+    assert {form.headers["vary"] for form in forms.values()} == {"accept-encoding"}
+
+
+async def test_first_load_is_under_120_kilobytes(http: httpx.AsyncClient) -> None:
+    index = await http.get("/")
+    assert set(re.findall(r'modulepreload" href="/page/([^"]+)"', index.text)) == set(SCRIPTS)
+    sizes = [int(index.headers["content-length"])]
+    for name in FILES:
+        answer = await http.get(f"/page/{name}")
+        sizes.append(int(answer.headers["content-length"]))
+    assert sum(sizes) < 120_000
+
+
 async def test_other_paths_return_404(http: httpx.AsyncClient) -> None:
     for path in (
         "none.js",

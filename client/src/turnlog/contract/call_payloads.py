@@ -229,10 +229,12 @@ class CallMetrics(ResponseModel):
     """Tokens saved by each rule."""
     cut_turns: int
     """The number of history turns that were cut to fit."""
+    copied: bool = False
+    """Whether the session is a fork that copied the call; then it is in no sum of the fork."""
 
 
 class GroupMetrics(ResponseModel):
-    """The totals of a group of calls."""
+    """The totals of a group of calls; what a fork copied counts in the session that made it."""
 
     group: str | None
     """The value that the calls have in common; null without grouping, or when it is unknown."""
@@ -245,9 +247,9 @@ class GroupMetrics(ResponseModel):
     savings_estimate: int
     """Tokens that were saved."""
     cut_turns: int
-    """The number of history turns that were cut to fit."""
+    """The number of history turns that were cut to fit, counted in each call."""
     cost: CostSum
-    """What their attempts cost; those that a fork copied count in the session that made them."""
+    """What their attempts cost."""
     retrieval_hit_rate: float | None
     """The share of the calls with a layer of the component `rag_context` that include a text of it;
     null if there is no such call.

@@ -128,6 +128,33 @@ async def test_calls_are_listed_with_tokens_time_and_cost(stand: RunningGateway)
     assert (log["guessed_attempts"], log["unpriced_attempts"]) == (2, 0)
 
 
+async def test_calls_that_a_fork_copied_count_in_the_session_that_made_them(
+    stand: RunningGateway,
+) -> None:
+    session = await run_session(stand)
+
+    async def read_growth(of: str) -> tuple[list[tuple[str, bool]], list[int], list[int]]:
+        """Return the calls of a session, and the number in its groups and in those of all."""
+        head = (await stand.fetch_json(f"/v1/sessions/{of}"))["sequence"]
+        growth = await stand.fetch_json("/v1/growth", session=of, min_sequence=head)
+        everything = await stand.fetch_json("/v1/growth", group_by="blueprint")
+        return (
+            [(call["call"], call["copied"]) for call in growth["calls"]],
+            [group["calls"] for group in growth["groups"]],
+            [group["calls"] for group in everything["groups"]],
+        )
+
+    made = [("1.1", False), ("2.1", False)]
+    assert await read_growth(session) == (made, [2], [2])
+    at = (await stand.fetch_json(f"/v1/sessions/{session}"))["sequence"]
+    forked = await stand.http.post(f"/v1/sessions/{session}/fork", json={"at": at})
+    fork = forked.json()["session"]
+    copied = [("1.1", True), ("2.1", True)]
+    assert await read_growth(fork) == (copied, [], [2])
+    await stand.submit_and_answer(fork, "And that?", "As well.")
+    assert await read_growth(fork) == ([*copied, ("3.1", False)], [1], [3])
+
+
 async def test_calls_at_a_sequence_beyond_the_head_are_refused(
     stand: RunningGateway,
 ) -> None:

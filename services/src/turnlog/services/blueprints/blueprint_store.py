@@ -78,8 +78,7 @@ class BlueprintStore:
         blobs = {
             digest: (await self.blobs.get_blob(tenant, digest)).decode() for digest in pins.digests
         }
-        installed = await run_in_thread(collect_installed)  # The first time it reads the disk.
-        material = build_material(pins, blobs, installed)
+        material = build_material(pins, blobs, collect_installed())
         check_steps_registered(material.blueprint)
         await load_vocabularies(material.blueprint)
         await _compile_safety_patterns(material.blueprint)

@@ -7,7 +7,10 @@ session text as text and never as markup.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import gzip
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -16,7 +19,11 @@ from fastapi import APIRouter, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from turnlog.services.platform.concurrency import run_in_thread
+
 router = APIRouter(include_in_schema=False)
+
+INDEX: Final = "index.html"
 
 STATIC_FOLDER: Final = Path(__file__).parent / "static"
 
@@ -38,18 +45,29 @@ STATIC_HEADERS: Final[Mapping[str, str]] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class StaticFile:
+    """A file of the user interface, as it is and compressed."""
+
+    content: bytes
+    compressed: bytes
+    media_type: str
+    digest: str
+
+
 @router.get("/")
 async def serve_index(request: Request) -> Response:
     """Serve `index.html`."""
-    return _create_file_response(request, "index.html")
+    return _create_file_response(request, await _load_files(), INDEX)
 
 
 @router.get("/page/{name:path}")
 async def serve_static_file(request: Request, name: str) -> Response:
     """Serve one file of the user interface."""
-    if name not in list_static_files():
+    files = await _load_files()
+    if name not in files:
         raise HTTPException(404, f"the user interface has no file {name!r}")
-    return _create_file_response(request, name)
+    return _create_file_response(request, files, name)
 
 
 def list_static_files() -> frozenset[str]:
@@ -58,10 +76,48 @@ def list_static_files() -> frozenset[str]:
     return frozenset(path.relative_to(STATIC_FOLDER).as_posix() for path in files)
 
 
-def _create_file_response(request: Request, name: str) -> Response:
-    content = (STATIC_FOLDER / name).read_bytes()
-    etag = f'"{sha256(content).hexdigest()[:32]}"'
-    headers = {**STATIC_HEADERS, "etag": etag}
+async def _load_files() -> Mapping[str, StaticFile]:
+    """Return all files by name; the first time they are read and compressed, in a thread."""
+    return await run_in_thread(_read_files)
+
+
+# The files do not change while a process runs.
+@cache
+def _read_files() -> Mapping[str, StaticFile]:
+    names = list_static_files()
+    contents = {name: (STATIC_FOLDER / name).read_bytes() for name in names}
+    contents[INDEX] = _insert_preloads(contents[INDEX], names)
+    return {name: _build_file(name, content) for name, content in contents.items()}
+
+
+def _insert_preloads(index: bytes, names: Iterable[str]) -> bytes:
+    """Name every script in the index: browsers find the imports of one only when they read it."""
+    links = "".join(
+        f'  <link rel="modulepreload" href="/page/{name}">\n'
+        for name in sorted(names)
+        if name.endswith(".js")
+    )
+    return index.replace(b"</head>", links.encode() + b"</head>")
+
+
+def _build_file(name: str, content: bytes) -> StaticFile:
+    return StaticFile(
+        content=content,
+        compressed=gzip.compress(content, mtime=0),
+        media_type=MEDIA_TYPES[name.rpartition(".")[2]],
+        digest=sha256(content).hexdigest()[:32],
+    )
+
+
+def _create_file_response(request: Request, files: Mapping[str, StaticFile], name: str) -> Response:
+    file = files[name]
+    is_compressed = "gzip" in request.headers.get("accept-encoding", "")
+    # Each form of a file has a tag of its own, or a cache would take one for the other.
+    etag = f'"{file.digest}{"-gzip" if is_compressed else ""}"'
+    headers = {**STATIC_HEADERS, "vary": "accept-encoding", "etag": etag}
     if etag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
-    return Response(content, headers=headers, media_type=MEDIA_TYPES[name.rpartition(".")[2]])
+    if is_compressed:
+        headers["content-encoding"] = "gzip"
+    content = file.compressed if is_compressed else file.content
+    return Response(content, headers=headers, media_type=file.media_type)

@@ -267,13 +267,15 @@ class CallGrowth:
     """Rules that shortened the prompt, each with the tokens it saved."""
     components: dict[str, int]
     """Tokens by component, in prompt order."""
+    copied: bool
+    """Whether the session is a fork that copied the call; then it is in no sum of the fork."""
     cut_turns: int
     """Number of history turns that were cut to fit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupGrowth:
-    """What a group of calls used together."""
+    """What a group of calls used together; those that a fork copied count where they were made."""
 
     group: str | None
     """The common value of the group; None if there is none or it is unknown."""
@@ -284,7 +286,7 @@ class GroupGrowth:
     """Tokens by component."""
     cut_turns: int
     cost: CostTotal = NO_COST
-    """What their attempts cost; those that a fork copied count in the session that made them."""
+    """What their attempts cost."""
     retrieval_hit_rate: float | None = None
     """Share of the calls with the component `rag_context` that include a text of it; None if there
     is no such call.

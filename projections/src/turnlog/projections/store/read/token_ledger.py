@@ -106,10 +106,13 @@ async def list_group_growth(
     since: datetime | None = None,
     session: str | None = None,
 ) -> tuple[GroupGrowth, ...]:
-    """Return totals by group, for calls since a time, of one session or of all."""
+    """Return totals by group, for calls since a time, of one session or of all.
+
+    What a fork copied counts in the session that made it.
+    """
     group = _choose_group_column(by).label("group")
     of = match_tenant(CALLS, tenant) if session is None else match_session(CALLS, tenant, session)
-    conditions = (of, *_build_since_condition(since))
+    conditions = (of, _CALL_COLUMNS.copied.is_(False), *_build_since_condition(since))
     totals = (
         select(
             group,

@@ -20,6 +20,7 @@ from sqlalchemy import (
     Subquery,
     and_,
     case,
+    distinct,
     exists,
     func,
     literal,
@@ -109,7 +110,7 @@ async def list_usage(
             sum_column(column.micro_dollars).label("micro_dollars"),
             sum_column(column.priced_attempts).label("priced_attempts"),
             sum_column(column.guessed_attempts).label("guessed_attempts"),
-            sum_column(column.unpriced_attempts).label("unpriced_attempts"),
+            sum_column(column.unpriced_calls).label("unpriced_calls"),
         )
         .group_by(group, column.model, column.profile)
         .order_by(*(each.nulls_first() for each in (group, column.model, column.profile)))
@@ -190,7 +191,7 @@ def _select_spent(tenant: str, sought: UsageFilter) -> Subquery:
             func.sum(spent.micro_dollars).label("micro_dollars"),
             func.count(spent.micro_dollars).label("priced_attempts"),
             func.count().filter(IS_GUESSED).label("guessed_attempts"),
-            func.count().filter(IS_UNPRICED).label("unpriced_attempts"),
+            func.count(distinct(spent.call)).filter(IS_UNPRICED).label("unpriced_calls"),
         )
         .select_from(TURNS)
         .outerjoin(ATTEMPTS, of_turn)
@@ -283,9 +284,9 @@ def _name_group(row: RowMapping, by: UsageGrouping) -> str | None:
 
 def _build_row(row: RowMapping, group: str | None) -> UsageRow:
     cost = CostTotal(
-        row["micro_dollars"] if row["priced_attempts"] or not row["unpriced_attempts"] else None,
+        row["micro_dollars"] if row["priced_attempts"] or not row["unpriced_calls"] else None,
         row["guessed_attempts"] > 0,
-        row["unpriced_attempts"],
+        row["unpriced_calls"],
     )
     figures = UsageFigures(**read_figures(row, _COUNTED), cost=cost)
     return UsageRow(group, row["model"], row["profile"], figures)

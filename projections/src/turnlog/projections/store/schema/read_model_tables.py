@@ -12,7 +12,18 @@ import json
 from typing import Any, Final
 
 from pydantic import JsonValue
-from sqlalchemy import BigInteger, Boolean, Column, Float, Index, LargeBinary, MetaData, Table, Text
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    Index,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    false,
+)
 
 from turnlog.events.content import Digest, compute_digest
 
@@ -193,9 +204,12 @@ CALLS: Final = _build_row_table(
     _build_number_column("attempt"),
     _build_text_column("finish"),
     _build_number_column("characters"),
+    # Rows of earlier releases do not say it, and are read until there are others.
+    Column("copied", Boolean, nullable=False, server_default=false()),
 )
-"""One row per call with a fixed prompt; `attempt` and later columns are set when it is answered.
-`optimizations` is JSON: the rules that shortened the prompt, with the tokens each saved.
+"""One row per call with a fixed prompt; `attempt`, `finish` and `characters` are set when it is
+answered. `optimizations` is JSON: the rules that shortened the prompt, with the tokens each saved.
+A `copied` call was made in the session that this one was forked from.
 """
 
 ATTEMPTS: Final = _build_row_table(

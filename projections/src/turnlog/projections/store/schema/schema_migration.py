@@ -118,7 +118,9 @@ def _convert_unreleased_tables(connection: Connection) -> None:
 
 
 def _has_required_columns(table: Table, names: frozenset[str]) -> bool:
-    return all(column.nullable or column.name in names for column in table.c)
+    return all(
+        column.nullable or column.server_default or column.name in names for column in table.c
+    )
 
 
 def _change_columns(connection: Connection, table: Table, names: frozenset[str]) -> None:

@@ -161,6 +161,7 @@ def build_call_rows(recorded: RecordedEvent, event: ContextAssembled) -> Iterato
         "profile": event.profile,
         "optimizations": encode_json(dict(saved)),
         "savings": sum(saved.values()),
+        "copied": recorded.envelope.copyof is not None,
     }
     yield PutRow(CALLS, key, values)
     components: dict[str, list[PromptPart]] = {}

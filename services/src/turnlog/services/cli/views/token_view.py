@@ -145,14 +145,14 @@ _TOKENS_SUFFIX: Final = "_tokens"
 
 def render_growth(growth: GrowthView, group_by: str) -> RenderableType:
     """Render one bar per call of a session, or one bar per group of calls."""
-    if not growth.groups:
+    shows_calls = growth.calls and (group_by == "all" or not growth.groups)
+    if not (shows_calls or growth.groups):
         return Text("no call was made yet", MUTED)
-    taken = _sum_components(growth.groups)
+    taken = _sum_components(growth.calls if shows_calls else growth.groups)
     colours = choose_colours(taken)
-    alone = growth.calls and group_by == "all"
     lines = (
         _render_calls(growth.calls, colours)
-        if alone
+        if shows_calls
         else _render_groups(growth.groups, group_by, colours)
     )
     return Group(
@@ -165,20 +165,22 @@ def render_growth(growth: GrowthView, group_by: str) -> RenderableType:
     )
 
 
-def _sum_components(groups: Iterable[GroupMetrics]) -> dict[str, int]:
+def _sum_components(counted: Iterable[CallMetrics | GroupMetrics]) -> dict[str, int]:
     total: dict[str, int] = {}
-    for group in groups:
-        for name, tokens in group.components.items():
+    for each in counted:
+        for name, tokens in each.components.items():
             total[name] = total.get(name, 0) + tokens
     return {name: tokens for name, tokens in total.items() if tokens}
 
 
 def _render_title(growth: GrowthView) -> Text:
     calls = sum(group.calls for group in growth.groups)
+    copied = sum(call.copied for call in growth.calls)
     line = Text().append(f"growth of {growth.session or 'all sessions'}", "bold")
     costs = (CostTotal(**group.cost.model_dump()) for group in growth.groups)
     cost = format_cost_sum(add_costs(costs))
-    facts = " · ".join(filter(None, (format_count(calls, "call"), cost)))
+    of_original = f"{copied:,} more copied from its original" if copied else ""
+    facts = " · ".join(filter(None, (format_count(calls, "call"), of_original, cost)))
     return line.append(f"  {facts}", MUTED)
 
 
@@ -194,7 +196,8 @@ def _render_calls(calls: Sequence[CallMetrics], colours: Mapping[str, str]) -> T
     for call in calls:
         share = f"{call.tokens / call.budget:.0%}" if call.budget else ""
         bar = _render_bar(call.components, call.tokens, most, colours)
-        table.add_row(call.call, call.kind, f"{call.tokens:,}", share, bar, _render_savings(call))
+        kind = Text(call.kind).append(" copied" if call.copied else "", MUTED)
+        table.add_row(call.call, kind, f"{call.tokens:,}", share, bar, _render_savings(call))
     return table
 
 

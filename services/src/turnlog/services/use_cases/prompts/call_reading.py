@@ -293,6 +293,7 @@ def _create_call_metrics(call: CallGrowth) -> CallMetrics:
         savings_estimate=call.savings,
         saved=call.optimizations,
         cut_turns=call.cut_turns,
+        copied=call.copied,
     )
 
 

@@ -30,23 +30,36 @@ export function createGrowthView(session) {
   return { element, show: showCalls };
 }
 
-function renderGrowth({ calls, groups: [whole], history_growth: rate }, session) {
-  if (!whole) return createElement("p", { class: "faint" }, "no call was made yet");
-  const components = Object.entries(whole.components).filter(([, tokens]) => tokens);
+function renderGrowth({ calls, groups: [own], history_growth: rate }, session) {
+  if (!calls.length) return createElement("p", { class: "faint" }, "no call was made yet");
+  const components = sumComponents(calls);
   const hues = Object.fromEntries(components.map(([name], place) => [name, `hue-${place % HUE_COUNT}`]));
   const largest = Math.max(...calls.map((call) => call.tokens), 1);
   const sum = components.reduce((all, [, tokens]) => all + tokens, 0);
   return createElement("section", { class: "ledger" },
-    createElement("h2", {}, formatCount(whole.calls, "call"), " ", renderFigures(listSummaryFigures(whole, rate), { class: "faint" })),
+    createElement("h2", {}, formatCount(calls.length, "call"), " ", renderFigures(listSummaryFigures(calls, own, rate), { class: "faint" })),
     createElement("ul", { class: "legend" }, components.map(([name, tokens]) => createElement("li", { class: hues[name] }, createElement("b", {}),
       formatComponent(name), createElement("span", { class: "faint" }, ` ${formatNumber(tokens)} · ${formatPercent(tokens / sum)}`)))),
     createElement("table", { class: "plain" }, createElement("tbody", {}, calls.map((call) => renderCall(call, session, hues, largest)))));
 }
 
-function listSummaryFigures({ tokens, savings_estimate: saved, cut_turns: cut, cost }, rate) {
-  return [formatCostSum(cost), saved ? `${formatNumber(saved)} tokens saved, ${formatPercent(saved / (tokens + saved))}` : null,
-    cut ? `${formatCount(cut, "turn")} cut` : null,
-    rate === null ? null : `history grows by ${formatNumber(rate)} tokens a turn`];
+function sumComponents(calls) {
+  const sums = {};
+  for (const call of calls) for (const [name, tokens] of Object.entries(call.components)) sums[name] = (sums[name] ?? 0) + tokens;
+  return Object.entries(sums).filter(([, tokens]) => tokens);
+}
+
+// The sums are of the session's own calls: what a fork copied counts in its original. Turns that are cut
+// are those of the last prompt, for most of them were cut in every prompt before it too.
+function listSummaryFigures(calls, own, rate) {
+  const copied = calls.filter((call) => call.copied).length;
+  const saved = own?.savings_estimate;
+  const cut = calls.at(-1).cut_turns;
+  const growth = Math.round(rate ?? 0);
+  return [copied ? `${formatNumber(copied)} copied from the original` : null, own ? formatCostSum(own.cost) : null,
+    saved ? `${formatNumber(saved)} tokens saved, ${formatPercent(saved / (own.tokens + saved))}` : null,
+    cut ? `the last prompt leaves out ${formatCount(cut, "turn")}` : null,
+    growth ? `history grows by ${formatCount(growth, "token")} a turn` : null];
 }
 
 function renderCall(call, session, hues, largest) {
@@ -55,7 +68,8 @@ function renderCall(call, session, hues, largest) {
   strip.style.width = formatPercent(call.tokens / largest);
   const saved = Object.entries(call.saved).map(([rule, tokens]) => `${formatNumber(tokens)} by ${rule}`).join(", ");
   return createElement("tr", {}, createElement("td", {}, createElement("a", { href: linkToCall(session, call.call) }, call.call)),
-    createElement("td", {}, call.kind), createElement("td", { class: "right" }, formatNumber(call.tokens)),
+    createElement("td", {}, call.kind, call.copied ? createElement("span", { class: "faint" }, " copied") : null),
+    createElement("td", { class: "right" }, formatNumber(call.tokens)),
     createElement("td", { class: "bar" }, strip), createElement("td", { class: "faint" }, saved));
 }
 
