@@ -31,11 +31,11 @@ from typing import NamedTuple, NoReturn, TextIO
 _FOLDER_VARIABLE = "TEST_FORK_SERVER"
 """Where a test process finds the folder of its fork server; Turnlog refuses unknown `TURNLOG_*`."""
 
-PROJECT = Path(__file__).parents[3]
+_PROJECT = Path(__file__).parents[3]
 
-PRELOADED_MODULES = "tests.support.processes.preloaded_modules"
+_PRELOADED_MODULES = "tests.support.processes.preloaded_modules"
 
-LENGTH = struct.Struct("!I")
+_LENGTH = struct.Struct("!I")
 """What a request begins with: its length, sent along with the standard streams."""
 
 NUMBER = struct.Struct("!i")
@@ -86,7 +86,7 @@ def _start_server(address: Path, run: str) -> None:
         # Its own session, so that Ctrl-C in the terminal of the tests does not end it.
         subprocess.run(
             [sys.executable, "-m", __name__, str(number), run],
-            cwd=PROJECT,
+            cwd=_PROJECT,
             stdin=subprocess.DEVNULL,
             stdout=sys.stderr.fileno(),
             pass_fds=[number],
@@ -100,7 +100,7 @@ def send_request(
 ) -> None:
     """Ask the fork server for a command; the connection then has its id and its exit code."""
     body = marshal.dumps(((*request.arguments,), request.folder, dict(request.variables)))
-    socket.send_fds(connection, [LENGTH.pack(len(body))], streams)
+    socket.send_fds(connection, [_LENGTH.pack(len(body))], streams)
     connection.sendall(body)
 
 
@@ -111,7 +111,7 @@ def main() -> None:
         return
     with socket.socket(fileno=number) as listener, suppress(ProcessLookupError):
         ended = os.pidfd_open(run)
-        import_module(PRELOADED_MODULES)
+        import_module(_PRELOADED_MODULES)
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         watched: tuple[int | socket.socket, ...] = (ended, listener)
         while ended not in select.select(watched, (), ())[0]:
@@ -126,8 +126,8 @@ def main() -> None:
 
 def _supervise_command(connection: socket.socket) -> NoReturn:
     """Fork a command, pass signals on to it, and report how it ended."""
-    head, streams, _, _ = socket.recv_fds(connection, LENGTH.size, 3)
-    (length,) = LENGTH.unpack(head)
+    head, streams, _, _ = socket.recv_fds(connection, _LENGTH.size, 3)
+    (length,) = _LENGTH.unpack(head)
     request = CommandRequest(*marshal.loads(connection.recv(length, socket.MSG_WAITALL)))  # noqa: S302
     child = os.fork()
     if not child:
@@ -161,7 +161,7 @@ def _run_as_program(streams: Sequence[int], request: CommandRequest) -> NoReturn
     sys.argv = [*request.arguments]
     code = 0
     try:
-        run_command(request.arguments[1:], request.variables)
+        _run_command(request.arguments[1:], request.variables)
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     except KeyboardInterrupt:
@@ -182,7 +182,7 @@ def _open_output(number: int, errors: str, buffering: int = -1) -> TextIO:
     return open(number, "w", lines, encoding="utf-8", errors=errors, closefd=False)
 
 
-def run_command(words: Sequence[str], variables: Mapping[str, str]) -> None:
+def _run_command(words: Sequence[str], variables: Mapping[str, str]) -> None:
     """Run `turnlog` in this process with these variables and no others."""
     os.environ.clear()
     os.environ.update(variables)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import select
 import signal
 import socket
 import tempfile
@@ -17,6 +16,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from multiprocessing.connection import wait
 from pathlib import Path
 
 from tests.support.processes.fork_server import (
@@ -44,7 +44,7 @@ class TurnlogProcess:
     @property
     def returncode(self) -> int | None:
         """The exit code, or None while it runs; negative if a signal ended it."""
-        if not select.select([self.supervisor], (), (), 0)[0]:
+        if not wait([self.supervisor], 0):
             return None
         (code,) = NUMBER.unpack(self.supervisor.recv(NUMBER.size, socket.MSG_PEEK))
         return int(code)
@@ -81,7 +81,7 @@ class TurnlogProcess:
 
     def join_process(self, within: float) -> int | None:
         """Wait at most `within` seconds without an event loop; return the exit code, or None."""
-        select.select([self.supervisor], (), (), within)
+        wait([self.supervisor], within)
         return self.returncode
 
 

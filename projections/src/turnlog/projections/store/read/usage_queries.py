@@ -20,7 +20,6 @@ from sqlalchemy import (
     Subquery,
     and_,
     case,
-    distinct,
     exists,
     func,
     literal,
@@ -31,8 +30,13 @@ from sqlalchemy import (
 from turnlog.events.codec import format_rfc3339
 from turnlog.projections.session_views.cost_totals import CostTotal, add_costs
 from turnlog.projections.store.async_engine import AsyncConnection
-from turnlog.projections.store.read.cost_columns import IS_GUESSED, IS_UNPRICED
-from turnlog.projections.store.read.row_filters import match_tenant, read_figures, sum_column
+from turnlog.projections.store.read.cost_columns import COST_COLUMNS
+from turnlog.projections.store.read.row_filters import (
+    label_columns,
+    match_tenant,
+    read_figures,
+    sum_column,
+)
 from turnlog.projections.store.read.row_types import UsageFigures, UsageRow
 from turnlog.projections.store.schema.read_model_tables import (
     ATTEMPTS,
@@ -107,10 +111,7 @@ async def list_usage(
             sum_column(column.unknown_attempts).label("unknown_attempts"),
             sum_column(saved).label("saved_tokens"),
             func.count(saved).label("saving_turns"),
-            sum_column(column.micro_dollars).label("micro_dollars"),
-            sum_column(column.priced_attempts).label("priced_attempts"),
-            sum_column(column.guessed_attempts).label("guessed_attempts"),
-            sum_column(column.unpriced_calls).label("unpriced_calls"),
+            *(sum_column(column[name]).label(name) for name in COST_COLUMNS),
         )
         .group_by(group, column.model, column.profile)
         .order_by(*(each.nulls_first() for each in (group, column.model, column.profile)))
@@ -188,10 +189,7 @@ def _select_spent(tenant: str, sought: UsageFilter) -> Subquery:
             func.sum(spent.input_tokens).label("input_tokens"),
             func.sum(spent.output_tokens).label("output_tokens"),
             func.count().filter(unknown).label("unknown_attempts"),
-            func.sum(spent.micro_dollars).label("micro_dollars"),
-            func.count(spent.micro_dollars).label("priced_attempts"),
-            func.count().filter(IS_GUESSED).label("guessed_attempts"),
-            func.count(distinct(spent.call)).filter(IS_UNPRICED).label("unpriced_calls"),
+            *label_columns(COST_COLUMNS),
         )
         .select_from(TURNS)
         .outerjoin(ATTEMPTS, of_turn)
