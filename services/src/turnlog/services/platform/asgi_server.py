@@ -21,6 +21,14 @@ from turnlog.events.errors import Refused
 BACKLOG: Final = 2_048
 """Connections that may wait to be accepted."""
 
+IDLE_SECONDS: Final = 75
+"""How long a connection between two requests is kept.
+
+Longer than clients and proxies keep theirs (5 s httpx, 60 s nginx and most balancers), so that the
+side that sends a request is the one that closes: whoever sends into a closing connection gets an
+error, and a proxy answers 502 for it.
+"""
+
 ACCEPTED_PER_PASS: Final = 32
 """Connections that are accepted in one pass of the event loop, which each takes half a millisecond.
 """
@@ -55,6 +63,7 @@ async def serve_asgi(
         # Otherwise anything on this machine could choose its address by `X-Forwarded-For`.
         proxy_headers=False,
         server_header=False,
+        timeout_keep_alive=IDLE_SECONDS,
         timeout_graceful_shutdown=math.ceil(grace),
     )
     config.load()
