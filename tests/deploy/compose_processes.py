@@ -140,7 +140,8 @@ class ComposeHost:
         """Stop a container as compose does; it must end in time, with 0."""
         self._forget(container)
         stanza = container.service.stanza
-        container.process.send_signal(signal.Signals[stanza.get("stop_signal", "SIGTERM")])
+        if container.process.returncode is None:
+            container.process.send_signal(signal.Signals[stanza.get("stop_signal", "SIGTERM")])
         async with asyncio.timeout(parse_duration(stanza["stop_grace_period"])):
             code = await container.process.wait()
         assert code == 0, f"{container.name}: {code}\n{container.read_log()}"

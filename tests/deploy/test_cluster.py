@@ -203,8 +203,11 @@ async def run_program(folder: Path, address: str, *arguments: str) -> None:
         *(sys.executable, "copy_streams.py", *arguments),
         cwd=folder,
         env={"PATH": os.defpath, "NATS_URL": address},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
     )
-    assert await process.wait() == 0
+    printed, _ = await process.communicate()
+    assert process.returncode == 0, printed.decode()
 
 
 async def open_session(gateway: httpx.AsyncClient) -> str:
