@@ -33,6 +33,7 @@ from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.prompt.assembly_inputs import PromptCall
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import (
+    BeginSummary,
     ExcludeTurn,
     PurgeMemory,
     RedactReply,
@@ -40,6 +41,7 @@ from turnlog.projections.session.commands import (
     UndoSummary,
 )
 from turnlog.projections.session.state import SessionState
+from turnlog.services.sessions.command_handler import CommandHandler, CommandOutcome
 from turnlog.services.sessions.prompt_inputs import (
     NOTHING_UNRECORDED,
     PromptInputLoader,
@@ -190,6 +192,26 @@ async def test_summary_absorbs_previous_summary_and_undo_restores_it() -> None:
         await shop.house.sessions.handle(TENANT, "s", UndoSummary(first.sequence), TESTER)
     await shop.house.sessions.handle(TENANT, "s", UndoSummary(second.sequence), TESTER)
     check_window(await fetch_next_window(shop), "They spoke of words.")
+
+
+async def test_turn_excluded_while_its_summary_is_begun_is_not_summarised(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shop = await run_turns(3)
+    handle, excluded = CommandHandler.handle, asyncio.Event()
+
+    async def exclude_first(handler: CommandHandler, *words: Any, **more: Any) -> CommandOutcome:  # noqa: ANN401 - the handler's own
+        if isinstance(words[2], BeginSummary) and not excluded.is_set():
+            excluded.set()
+            await handle(handler, TENANT, "s", ExcludeTurn(1), TESTER)
+        return await handle(handler, *words, **more)
+
+    monkeypatch.setattr(CommandHandler, "handle", exclude_first)
+    await run_numbered_turn(shop, 4)
+    assert excluded.is_set()
+    assert not shop.list_events(SummaryBegun)
+    assert f"turn 2 {LONG}" in shop.get_request_texts(-1)
+    assert len(shop.list_events(TurnCompleted)) == 4
 
 
 @pytest.mark.parametrize("cause", ["excluded", "redacted"])

@@ -73,7 +73,10 @@ class SummaryStep:
                 prompt=prompt,
             ):
                 command = BeginSummary(context.attempt, found)
-                return await append_command(self.sessions, context, command), None
+                context = await append_command(self.sessions, context, command)
+                if context.require_turn().summing:
+                    return context, None
+                return await self.begin_due_summary(context)  # A turn was excluded meanwhile.
         return context, planned
 
     async def _load_turns(

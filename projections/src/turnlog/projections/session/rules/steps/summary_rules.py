@@ -21,6 +21,7 @@ from turnlog.events.errors import Refused
 from turnlog.events.model.memory_events import (
     HistorySummarised,
     MemoryPurged,
+    SummaryBegun,
     SummaryFailed,
     SummaryUndone,
 )
@@ -112,11 +113,24 @@ def undo_summaries_of_turn(
 
 
 def begin_summary(state: SessionState, command: BeginSummary) -> NewEvents:
-    """Let the open turn wait for a summary, once for each view."""
+    """Let the open turn wait for a summary, once for each view.
+
+    Nothing where a turn it was to cover was excluded meanwhile: its prompt would lack that turn.
+    """
     opened, begun = find_claimed_turn(state, command.attempt), command.begun
     if opened is None or opened.summing or begun.view in opened.summed:
         return ()
-    return (begun,)
+    return () if _covers_excluded_turn(state, begun) else (begun,)
+
+
+def _covers_excluded_turn(state: SessionState, begun: SummaryBegun) -> bool:
+    excluded = [(ref.turn, ref.turn) for ref in state.turns if ref.excluded]
+    excluded += [(run.first, run.last) for run in state.earlier if run.excluded]
+    return any(
+        first <= covered.last and covered.first <= last
+        for covered in begun.turns
+        for first, last in excluded
+    )
 
 
 def record_summary(state: SessionState, command: RecordSummary) -> NewEvents:
