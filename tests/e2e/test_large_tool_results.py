@@ -40,7 +40,9 @@ UNWITNESSED = 6
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def large_up(host: ProcessHost) -> AsyncIterator[TurnlogUp]:
     file = host.folder / "mcp.json"
-    server = {"command": sys.executable, "args": [*SERVER, "--stdio"], "cwd": str(Path.cwd())}
+    program = {"command": sys.executable, "args": [*SERVER, "--stdio"], "cwd": str(Path.cwd())}
+    # Five megabytes take a slow machine longer than the 30 s that a call may take by default.
+    server = program | {"timeout": 300}
     file.write_text(json.dumps({"mcpServers": {"far": server}}))
     async with run_turnlog_up(host, variables={"TURNLOG_TOOLS": str(file)}) as up:
         yield up
@@ -72,7 +74,7 @@ async def test_result_larger_than_a_message_is_condensed_and_its_whole_can_be_re
         "answered",
         "condensed",
         None,
-    )
+    ), returned.detail
     assert returned.whole is not None
     size, digest = returned.whole.size, returned.whole.digest
     assert size > MAX_EVENT_BYTES
