@@ -62,7 +62,7 @@ test-long: install ## what repeats a finding with more seeds and rounds (about a
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS)
 	FAULTS=all $(BIN)/python -m pytest -n 0 tests/faults tests/services/gateway tests/properties/test_bounded_json.py \
 		tests/docs/test_recipes.py tests/docs/test_back_up_page.py tests/projections/store/test_source_uses.py
-	$(BIN)/python -m pytest -n 4 --hypothesis-profile explore tests/properties
+	$(BIN)/python -m pytest -n 4 --timeout 1800 --hypothesis-profile explore tests/properties
 
 simulate: install ## the protocol under simulated time, seed by seed (SEEDS=10000)
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) $(ARGS)

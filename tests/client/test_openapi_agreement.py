@@ -90,6 +90,7 @@ def create_argument(parameter: inspect.Parameter) -> object:
         "PutEntryRequest": PutEntryRequest(text="t"),
         "ApprovalDecision": "approve",
         "FeedbackVote": "up",
+        "SessionOrder": "near",
         "SessionFilters": {"text": "t", "user": "ann", "open": True},
     }
     return next(value for name, value in values.items() if kind.startswith(name))

@@ -53,8 +53,8 @@ EVENT_EDITS = {
         "case SessionOpened() | TurnPraised() | StatelessEvent()",
     ),
     "projections/store/write/event_rows.py": (
-        "case SummaryUndone() | MemoryPurged():",
-        "case SummaryUndone() | MemoryPurged() | TurnPraised():",
+        "case SummaryUndone() | MemoryPurged() |",
+        "case SummaryUndone() | MemoryPurged() | TurnPraised() |",
     ),
     "tests/support/generators/event_strategies.py": (
         "    TurnExcluded: ",

@@ -35,10 +35,10 @@ async def test_session_list_shows_every_session_and_search_finds_one(
     titles = build_texts_script(".list .title a")
     await browser.wait_for(f"{titles}[1] === 'How are apples stored?'")
     cells = "[...document.querySelector('.list tbody tr').cells].map((cell) => cell.textContent)"
-    await browser.wait_for(f"{cells}[5]")
+    await browser.wait_for(f"{cells}[6]")
     row = await browser.run_script(cells)
     assert row[:3] == ["How are pears stored?pears", "assistant v1", "1"]
-    assert row[4:] == ["15", "$0.000003 (guessed)"]
+    assert row[4:] == ["1%", "15", "$0.000003 (guessed)"]
     await browser.run_script(build_input_script(".search", "APPLES", "input"))
     await browser.wait_for(f"{titles}.join() === 'How are apples stored?'")
     assert await browser.run_script("location.hash") == "#/?q=APPLES"

@@ -71,6 +71,27 @@ async def test_sessions_are_filtered_and_back_navigation_keeps_the_filters(
     assert "attribute.desk=d-1" in await browser.run_script("location.hash")
 
 
+async def test_sessions_nearest_to_their_budget_are_shown_first(
+    stand: RunningGateway, browser: Browser
+) -> None:
+    await stand.open_session("assistant", session="longer", labels=["full"])
+    await stand.submit_and_answer("longer", "Tell me everything. " * 900, "That is a lot.")
+    await stand.open_session("assistant", session="shorter", labels=["full"])
+    await stand.submit_and_answer("shorter", "Hello", "Hello.")
+    await stand.open_session("assistant", session="silent", labels=["full"])
+    await browser.open_page(f"{stand.address}/#/?label=full")
+    await browser.wait_for(f"{LISTED}.join() === 'silent,shorter,longer'")
+    await browser.wait_for(choose_option(".filters [name=order]", "near"))
+    await browser.wait_for(f"{LISTED}.join() === 'longer,shorter,silent'")
+    assert await browser.run_script("location.hash") == "#/?order=near&label=full"
+    calls = (await stand.fetch_json("/v1/sessions/longer/calls"))["calls"]
+    share = f"{round(calls[0]['tokens'] / calls[0]['budget'] * 100)}%"
+    shares = build_texts_script('.list [data-label="of the budget"]')
+    assert (await browser.run_script(shares))[::2] == [share, ""]
+    await browser.run_script("history.back()")
+    await browser.wait_for(f"{LISTED}.join() === 'silent,shorter,longer'")
+
+
 async def test_label_of_a_session_leads_to_the_sessions_that_have_it(
     stand: RunningGateway, browser: Browser
 ) -> None:

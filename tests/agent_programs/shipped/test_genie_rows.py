@@ -394,7 +394,7 @@ async def test_cost_of_children_is_listed_beside_parent_and_counted_once(
     )
     printed = Console(record=True, width=200, file=StringIO())
     page = await platform.fetch_json("/v1/sessions", q=session)
-    printed.print(render_sessions(SessionPage.model_validate(page)))
+    printed.print(render_sessions(SessionPage.model_validate(page), "opened"))
     history = await platform.fetch_json(f"/v1/sessions/{session}/history")
     view = SessionView.model_validate(await platform.fetch_json(f"/v1/sessions/{session}"))
     read = (HistoryView.model_validate(history), CallList.model_validate(answer))

@@ -10,11 +10,16 @@ import pytest
 from tests.projections.store.row_fold import fold_log
 from tests.projections.store.session_histories import (
     StoredSession,
+    build_assembled,
     build_completed,
+    build_ended,
     build_opened,
+    build_part,
+    build_started,
     build_submitted,
 )
 from turnlog.events.content import PlainText
+from turnlog.events.errors import Refused
 from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.session_events import ProfileSwitched, SessionDescribed
@@ -22,6 +27,11 @@ from turnlog.events.model.turn_events import TurnFailed, TurnSubmitted
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read import session_queries
+from turnlog.projections.store.read.session_orders import (
+    SessionOrder,
+    SessionPageMark,
+    parse_page_mark,
+)
 from turnlog.projections.store.read.session_queries import SessionQuery
 
 
@@ -52,7 +62,7 @@ async def test_pages_neither_repeat_nor_skip_a_session_while_others_are_opened(
         await StoredSession(log=log, session=f"s{number}").append_events(build_opened())
     await fold_log(store, log)
     seen: list[str] = []
-    before: int | None = None
+    before: SessionPageMark | None = None
     for opening in ("new1", "new2", "new3"):
         async with store.open_reader() as connection:
             page = await session_queries.list_sessions(
@@ -64,6 +74,78 @@ async def test_pages_neither_repeat_nor_skip_a_session_while_others_are_opened(
         await fold_log(store, log)
     assert seen == ["s4", "s3", "s2", "s1", "s0"]
     assert before is None
+
+
+async def fill_ranked_sessions(log: MemoryLog) -> None:
+    """Store four sessions, of which the first and the last have equal ranks but in time."""
+    figures = {"plain": (0, 0, 0), "dear": (400, 90, 0), "full": (990, 5, 1), "calm": (0, 0, 0)}
+    for number, (name, (tokens, cost, failures)) in enumerate(figures.items()):
+        stored = StoredSession(log=log, session=name)
+        stored.at += timedelta(minutes=-number)
+        await stored.append_events(build_opened())
+        if tokens:
+            await stored.append_events(
+                build_submitted(1, "one"),
+                build_started(1, 1),
+                build_assembled(1, "1.1", build_part("system", tokens=tokens)),
+                build_ended(1, 1, tokens=tokens, micro_dollars=cost),
+                *[TurnFailed(turn=1, code="bug", detail="-", retryable=False)] * failures,
+            )
+
+
+@pytest.mark.parametrize(
+    ("order", "names"),
+    [
+        ("opened", ["calm", "full", "dear", "plain"]),
+        ("last", ["plain", "dear", "full", "calm"]),
+        ("near", ["full", "dear", "calm", "plain"]),
+        ("cost", ["dear", "full", "calm", "plain"]),
+        ("failed", ["full", "calm", "dear", "plain"]),
+    ],
+)
+async def test_pages_of_every_order_list_each_session_once(
+    store: ReadModelStore, log: MemoryLog, order: SessionOrder, names: list[str]
+) -> None:
+    await fill_ranked_sessions(log)
+    await fold_log(store, log)
+    seen: list[str] = []
+    mark: str | None = None
+    for _ in names:
+        before = parse_page_mark(mark, order) if mark else None
+        async with store.open_reader() as connection:
+            page = await session_queries.list_sessions(
+                connection, "t", SessionQuery(), order=order, limit=1, before=before
+            )
+        seen += [row.session for row in page.sessions]
+        mark = page.before.format_mark(order) if page.before else None
+    assert (seen, mark) == (names, None)
+
+
+@pytest.mark.parametrize(
+    ("mark", "order"),
+    [
+        ("7", "near"),
+        ("7.5", "opened"),
+        ("7.x", "cost"),
+        ("0.1", "near"),
+        ("", "last"),
+        ("7.", "last"),
+    ],
+)
+def test_place_of_another_order_is_refused(mark: str, order: SessionOrder) -> None:
+    with pytest.raises(Refused) as refused:
+        parse_page_mark(mark, order)
+    assert refused.value.field == "before"
+
+
+async def test_sessions_near_their_budget_are_found(store: ReadModelStore, log: MemoryLog) -> None:
+    await fill_ranked_sessions(log)
+    assert await list_sessions(store, log, SessionQuery(near=90)) == ["full"]
+    assert await list_sessions(store, log, SessionQuery(near=40)) == ["full", "dear"]
+    async with store.open_reader() as connection:
+        page = await session_queries.list_sessions(connection, "t", SessionQuery())
+    shares = {row.session: row.budget_share for row in page.sessions}
+    assert shares == {"calm": None, "full": 0.99, "dear": 0.4, "plain": None}
 
 
 async def test_search_matches_title_and_id_case_insensitively(

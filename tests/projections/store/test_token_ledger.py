@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -16,12 +17,18 @@ from tests.projections.store.session_histories import (
     build_started,
     build_submitted,
 )
+from turnlog.events.content import compute_digest
+from turnlog.events.errors import Refused
 from turnlog.events.model.manifest import AppliedTrimStep, PromptPart
+from turnlog.events.model.session_events import BlueprintMoved, BlueprintRef
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.session_views.cost_totals import CostTotal
 from turnlog.projections.store.engine import ReadModelStore
+from turnlog.projections.store.read import token_ledger
 from turnlog.projections.store.read.row_types import CallGrowth, GroupGrowth
 from turnlog.projections.store.read.token_ledger import (
+    GrowthBucket,
+    GrowthFilter,
     GrowthGrouping,
     list_call_growth,
     list_group_growth,
@@ -46,14 +53,18 @@ def build_condensed_tools(tokens: int, saved: int) -> PromptPart:
 async def read_call_growth(store: ReadModelStore, story: StoredSession) -> tuple[CallGrowth, ...]:
     await fold_log(store, story.log)
     async with store.open_reader() as connection:
-        return await list_call_growth(connection, "t", "s")
+        return await list_call_growth(connection, "t", "s", GrowthFilter())
 
 
 async def read_group_growth(
-    store: ReadModelStore, by: GrowthGrouping, since: datetime | None = None
+    store: ReadModelStore,
+    by: GrowthGrouping,
+    bucket: GrowthBucket | None = None,
+    **conditions: Any,  # noqa: ANN401 - the filter's own
 ) -> list[GroupGrowth]:
+    sought = GrowthFilter(**conditions)
     async with store.open_reader() as connection:
-        return list(await list_group_growth(connection, "t", by, since))
+        return list(await list_group_growth(connection, "t", by, sought, bucket=bucket))
 
 
 async def test_each_component_of_each_call_is_counted(
@@ -158,3 +169,87 @@ async def test_group_cost_sums_its_attempts_and_counts_unpriced_calls(
     await fold_log(store, story.log)
     (group,) = await read_group_growth(store, "model")
     assert group.cost == CostTotal(21, guessed=False, unpriced_calls=1)
+
+
+async def test_calls_are_grouped_by_their_time_and_by_the_version_they_were_made_under(
+    store: ReadModelStore, story: StoredSession
+) -> None:
+    system = build_part("system", tokens=10)
+    story.at = datetime(2026, 3, 1, 22, 30, tzinfo=UTC)
+    await story.append_events(build_opened("desk"), build_submitted(1, "one"))
+    await story.append_events(build_assembled(1, "1.1", system))
+    story.at += timedelta(hours=1)
+    await story.append_events(build_assembled(1, "1.2", system, system))
+    first, second = (
+        BlueprintRef(name="desk", version=number, digest=compute_digest(str(number)))
+        for number in (1, 2)
+    )
+    await story.append_events(
+        BlueprintMoved(before=first, blueprint=second, attributes={}, reach=0)
+    )
+    story.at += timedelta(hours=1)
+    await story.append_events(build_assembled(1, "1.3", system, kind="plan"))
+    await fold_log(store, story.log)
+
+    by_version = await read_group_growth(store, "version")
+    assert [(each.group, each.calls, each.tokens) for each in by_version] == [
+        ("desk v1", 2, 30),
+        ("desk v2", 1, 10),
+    ]
+    by_hour = await read_group_growth(store, "all", "hour")
+    assert [(each.at, each.tokens) for each in by_hour] == [
+        ("2026-03-01T22:00:00Z", 10),
+        ("2026-03-01T23:00:00Z", 20),
+        ("2026-03-02T00:00:00Z", 10),
+    ]
+    by_both = await read_group_growth(store, "version", "day")
+    assert [(each.at, each.group, each.calls) for each in by_both] == [
+        ("2026-03-01T00:00:00Z", "desk v1", 2),
+        ("2026-03-02T00:00:00Z", "desk v2", 1),
+    ]
+    assert [each.components for each in by_both] == [{"system": 30}, {"system": 10}]
+
+
+async def test_growth_counts_the_calls_that_meet_every_condition(
+    store: ReadModelStore, story: StoredSession
+) -> None:
+    system = build_part("system", tokens=10)
+    await story.append_events(build_opened("desk"), build_submitted(1, "one"))
+    for number, kind in enumerate(("reply", "plan", "reply"), 1):
+        await story.append_events(build_assembled(1, f"1.{number}", system, kind=kind))
+    second = story.at - timedelta(seconds=1)
+    other = StoredSession(log=story.log, session="other")
+    await other.append_events(build_opened("shop"), build_submitted(1, "one"))
+    await other.append_events(build_assembled(1, "1.1", system))
+    await fold_log(store, story.log)
+
+    async def count(**conditions: Any) -> int:  # noqa: ANN401 - the filter's own
+        return sum(each.calls for each in await read_group_growth(store, "all", **conditions))
+
+    assert await count() == 4
+    assert await count(blueprint="desk") == 3
+    assert await count(blueprint="desk", kind="reply") == 2
+    assert await count(blueprint="desk", since=second) == 2
+    assert await count(blueprint="desk", until=second) == 1
+    assert await count(session="other", blueprint="desk") == 0
+    assert await count(model="nobody's") == 0
+    assert await count(profile="\0") == 0
+    async with store.open_reader() as connection:
+        calls = await list_call_growth(connection, "t", "s", GrowthFilter(kind="plan"))
+    assert [each.call for each in calls] == ["1.2"]
+
+
+async def test_too_many_groups_are_refused(
+    store: ReadModelStore, story: StoredSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(token_ledger, "MAX_GROWTH_GROUPS", 1)
+    await story.append_events(build_opened(), build_submitted(1, "one"))
+    await story.append_events(build_assembled(1, "1.1", build_part("system", tokens=1)))
+    await fold_log(store, story.log)
+    assert len(await read_group_growth(store, "kind")) == 1
+    await story.append_events(
+        build_assembled(1, "1.2", build_part("system", tokens=1), kind="plan")
+    )
+    await fold_log(store, story.log)
+    with pytest.raises(Refused, match="more than 1 groups"):
+        await read_group_growth(store, "kind")

@@ -137,6 +137,25 @@ async def test_session_list_is_filtered_by_last_activity(stand: RunningGateway) 
     assert (await stand.fetch_json("/v1/sessions", since="2999-01-01T00:00:00Z"))["sessions"] == []
 
 
+async def test_sessions_are_listed_by_how_near_they_are_to_their_budget(
+    stand: RunningGateway,
+) -> None:
+    longer = await stand.open_session("assistant")
+    shorter = await stand.open_session("assistant")
+    silent = await stand.open_session("assistant")
+    await stand.submit_and_answer(longer, "Tell me everything. " * 50, "That is a lot.")
+    done = await stand.submit_and_answer(shorter, "Hello", "Hello.")
+    seen = f"{shorter}:{done['settled']}"
+    first = await stand.fetch_json("/v1/sessions", order="near", limit=1, min_sequence=seen)
+    rest = await stand.fetch_json("/v1/sessions", order="near", before=first["next"])
+    rows = [*first["sessions"], *rest["sessions"]]
+    assert [each["session"] for each in rows] == [longer, shorter, silent]
+    calls = await stand.fetch_json(f"/v1/sessions/{longer}/calls")
+    call = calls["calls"][0]
+    assert rows[0]["budget_share"] == call["tokens"] * 1_000 // call["budget"] / 1_000
+    assert rows[2]["budget_share"] is None
+
+
 REFUSED = [
     ("blueprnt=clerk", "blueprnt"),
     ("attribute.desk=a&attribute.desk=b", "attribute.desk"),
@@ -153,6 +172,10 @@ REFUSED = [
     ("limit=many", "limit"),
     ("before=-1", "before"),
     ("before=99999999999999999999", "before"),
+    ("before=7.900", "before"),
+    ("order=near&before=7", "before"),
+    ("order=nearest", "order"),
+    ("near=-1", "near"),
     ("redacted=perhaps", "redacted"),
     ("min_sequence=7", "min_sequence"),
 ]

@@ -91,8 +91,8 @@ async def test_readers_keep_rows_of_the_last_unreleased_revision_until_the_rebui
     # A session's phase was a row of another table; nothing else differs.
     assert [row[PHASE] for row in before.pop("sessions")] == [None, None]
     assert [row[PHASE] for row in after.pop("sessions")] == ["two", None]
-    # The index of uses came later.
-    for name in ("prompt_sources", "event_texts"):
+    # The index of uses and the pinned versions came later.
+    for name in ("prompt_sources", "event_texts", "pinned_blueprints"):
         assert (before.pop(name), bool(after.pop(name))) == ([], True)
     # So did the tokens that a provider put into its cache, in the midst of the columns.
     earlier, later = before.pop("attempts"), after.pop("attempts")

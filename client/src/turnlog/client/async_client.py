@@ -51,7 +51,7 @@ from turnlog.contract.turn_payloads import (
 )
 from turnlog.contract.usage_payloads import UsageReport
 from turnlog.contract.use_payloads import UsePage
-from turnlog.contract.value_names import ApprovalStatus
+from turnlog.contract.value_names import ApprovalStatus, SessionOrder
 
 
 class AsyncTurnlogClient(AsyncServiceConnection):
@@ -91,10 +91,17 @@ class AsyncTurnlogClient(AsyncServiceConnection):
         return AsyncSessionClient(self, session)
 
     async def list_sessions(
-        self, *, before: str | None = None, **filters: Unpack[SessionFilters]
+        self,
+        *,
+        order: SessionOrder = "opened",
+        before: str | None = None,
+        **filters: Unpack[SessionFilters],
     ) -> SessionPage:
-        """Return a page of sessions, newest first; `before` is the `next` of the page before it."""
-        return await self.send(operations.list_sessions(filters, before))
+        """Return a page of sessions, newest first or in another order.
+
+        `before` is the `next` of the page before it, in the same order.
+        """
+        return await self.send(operations.list_sessions(filters, order, before))
 
     async def list_approvals(
         self,

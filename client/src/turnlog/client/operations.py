@@ -33,7 +33,7 @@ from turnlog.contract.turn_payloads import (
     SubmittedTurn,
     UndecidedTurnView,
 )
-from turnlog.contract.value_names import ApprovalDecision, FeedbackVote
+from turnlog.contract.value_names import ApprovalDecision, FeedbackVote, SessionOrder
 
 AnswerT = TypeVar("AnswerT")
 
@@ -173,13 +173,16 @@ def open_session(
     return build_command(api_paths.SESSIONS, body, OpenedSession)
 
 
-def list_sessions(filters: SessionFilters, before: str | None) -> ClientOperation[SessionPage]:
-    """List sessions, newest first."""
+def list_sessions(
+    filters: SessionFilters, order: SessionOrder, before: str | None
+) -> ClientOperation[SessionPage]:
+    """List sessions in an order."""
     attributes = filters.get("attributes") or {}
     query: dict[str, object] = {
         **{name: value for name, value in filters.items() if name not in {"text", "attributes"}},
         **{f"attribute.{name}": value for name, value in attributes.items()},
         "q": filters.get("text"),
+        "order": order,
         "before": before,
     }
     return build_read(api_paths.SESSIONS, SessionPage, query)

@@ -34,6 +34,8 @@ class SessionFilters(TypedDict, total=False):
     """Whether a reply was redacted."""
     origin: str | None
     """The session it was forked or spawned from."""
+    near: int | None
+    """Its last prompt took at least so many per cent of its budget."""
     digest: str | None
     """The digest of a text it is pinned to."""
     open: bool | None

@@ -48,7 +48,7 @@ from turnlog.contract.turn_payloads import (
 )
 from turnlog.contract.usage_payloads import UsageReport
 from turnlog.contract.use_payloads import UsePage
-from turnlog.contract.value_names import ApprovalStatus
+from turnlog.contract.value_names import ApprovalStatus, SessionOrder
 
 
 class TurnlogClient(ServiceConnection):
@@ -88,10 +88,17 @@ class TurnlogClient(ServiceConnection):
         return SessionClient(self, session)
 
     def list_sessions(
-        self, *, before: str | None = None, **filters: Unpack[SessionFilters]
+        self,
+        *,
+        order: SessionOrder = "opened",
+        before: str | None = None,
+        **filters: Unpack[SessionFilters],
     ) -> SessionPage:
-        """Return a page of sessions, newest first; `before` is the `next` of the page before it."""
-        return self.send(operations.list_sessions(filters, before))
+        """Return a page of sessions, newest first or in another order.
+
+        `before` is the `next` of the page before it, in the same order.
+        """
+        return self.send(operations.list_sessions(filters, order, before))
 
     def list_approvals(
         self,

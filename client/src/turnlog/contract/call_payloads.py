@@ -238,6 +238,8 @@ class GroupMetrics(ResponseModel):
 
     group: str | None
     """The value that the calls have in common; null without grouping, or when it is unknown."""
+    at: str | None = None
+    """When the hour or the day of the calls began, in UTC; null without `bucket`."""
     calls: int
     """The number of calls."""
     tokens: int

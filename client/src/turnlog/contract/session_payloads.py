@@ -193,10 +193,12 @@ class SessionRow(ResponseModel):
     """The labels, in the order in which they were given."""
     stopped: str | None = None
     """Why its rows end before its log: an event of it cannot be read or folded."""
+    budget_share: float | None = None
+    """How much of its budget the last prompt took, of those that had one: 0.94 is 94 %."""
 
 
 class SessionPage(ResponseModel):
-    """A page of sessions, newest first."""
+    """A page of sessions, newest first or in the order that was asked for."""
 
     sessions: tuple[SessionRow, ...]
     """The sessions."""

@@ -27,5 +27,10 @@ ChildOutcome = Literal["answered", "failed", "cancelled", "timed-out", "waiting"
 ApprovalStatus = Literal["pending", "approved", "refused"]
 """Whether an approval waits for a person, or how it was decided."""
 
+SessionOrder = Literal["opened", "last", "near", "cost", "failed"]
+"""What comes first in a list of sessions: the latest opened, the latest active, the nearest to its
+budget, the dearest, or the one with most failed turns.
+"""
+
 FeedbackVote = Literal["up", "down", "none"]
 """A vote; `none` takes the vote before it back."""

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from turnlog.contract.value_names import SessionOrder
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionConditionOptions:
@@ -48,6 +50,15 @@ class SessionConditionOptions:
         str | None,
         typer.Option("--label", metavar="LABEL", help="Only sessions with this label."),
     ] = None
+    near: Annotated[
+        int | None,
+        typer.Option(
+            metavar="PERCENT",
+            min=0,
+            max=1000,
+            help="Only sessions whose last prompt took so much of its budget.",
+        ),
+    ] = None
     failed: Annotated[
         bool | None, typer.Option("--failed", help="Only sessions with a turn that failed.")
     ] = None
@@ -86,12 +97,42 @@ class SessionFilterOptions(SessionConditionOptions):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GrowthOptions:
+    """Which calls `turnlog growth` counts, as the query parameters of `GET /v1/growth` say."""
+
+    blueprint: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only calls of this blueprint.")
+    ] = None
+    profile: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only calls of this profile.")
+    ] = None
+    kind: Annotated[str | None, typer.Option(metavar="NAME", help="Only calls of this kind.")] = (
+        None
+    )
+    model: Annotated[str | None, typer.Option(metavar="NAME", help="Only calls to this model.")] = (
+        None
+    )
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Only calls made at or after this time.")
+    ] = None
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Only calls made before this time.")
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionListOptions(SessionFilterOptions):
     """Options of `turnlog sessions`."""
 
     limit: Annotated[
         int, typer.Option(metavar="NUMBER", min=1, max=500, help="Maximum number of sessions.")
     ] = 50
+    order: Annotated[
+        SessionOrder,
+        typer.Option(
+            help="What comes first: opened or active last, nearest to its budget, dearest, failed."
+        ),
+    ] = "opened"
     before: Annotated[
-        int | None, typer.Option(metavar="PLACE", help="Next page, as named by the previous one.")
+        str | None, typer.Option(metavar="PLACE", help="Next page, as named by the previous one.")
     ] = None

@@ -84,6 +84,8 @@ class SessionFilter(BaseModel):
     """Whether a turn of the session failed."""
     label: SessionLabel | None = None
     """A label that the session has."""
+    near: Annotated[int, Field(ge=0, le=1_000)] | None = None
+    """Sessions whose last prompt took at least so many per cent of its budget."""
 
     def create_query(self) -> SessionQuery:
         """Return the query for the read models.

@@ -13,6 +13,7 @@ from turnlog.events.model.tool_events import ApprovalDecision
 from turnlog.events.model.turn_events import FinishReason
 from turnlog.projections.session_views.call_times import CallDurations
 from turnlog.projections.session_views.cost_totals import NO_COST, CostTotal
+from turnlog.projections.store.read.session_orders import SessionPageMark
 from turnlog.projections.uses.use_records import UseWay
 
 
@@ -93,6 +94,8 @@ class ListedSession:
     """The labels, in the order in which they were given."""
     stopped: str | None = None
     """Why its rows end before its log: an event of it cannot be read or folded."""
+    budget_share: float | None = None
+    """How much of its budget the last prompt took, of those that had one: 0.94 is 94 %."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +114,10 @@ class TurnUsageTotal:
 
 @dataclass(frozen=True, slots=True)
 class SessionRowPage:
-    """A page of sessions, newest first."""
+    """A page of sessions."""
 
     sessions: tuple[ListedSession, ...]
-    before: int | None
+    before: SessionPageMark | None
     """Parameter for the next page; None on the last page."""
 
 
@@ -279,6 +282,8 @@ class GroupGrowth:
 
     group: str | None
     """The common value of the group; None if there is none or it is unknown."""
+    at: str | None = None
+    """When the hour or the day of its calls began; None where they are of any time."""
     calls: int
     tokens: int
     savings: int

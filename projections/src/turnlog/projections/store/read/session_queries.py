@@ -1,7 +1,6 @@
 """Queries of sessions: filtered lists, the calls of one session, last sequences and totals.
 
-Lists are sorted newest first. A page continues after the stream position of its last session, which
-never changes, so no session is repeated or missed while others are opened. The caller provides the
+Lists are sorted newest first, or in another order of `session_orders`. The caller provides the
 connection, so that several answers can come from one snapshot. Queries do not wait for the rows to
 catch up; use `read_your_writes` for that.
 """
@@ -55,6 +54,7 @@ from turnlog.projections.store.read.row_types import (
     SessionRowPage,
     UsageTotal,
 )
+from turnlog.projections.store.read.session_orders import RANKS, SessionOrder, SessionPageMark
 from turnlog.projections.store.schema.read_model_tables import (
     ATTEMPTS,
     ATTRIBUTES,
@@ -122,6 +122,8 @@ class SessionQuery:
     """Whether one of its turns failed."""
     label: str | None = None
     """A label that it has."""
+    near: int | None = None
+    """Its last prompt took at least so many per cent of its budget."""
 
 
 async def list_sessions(
@@ -129,20 +131,25 @@ async def list_sessions(
     tenant: str,
     query: SessionQuery,
     *,
+    order: SessionOrder = "opened",
     limit: int = SESSION_PAGE_SIZE,
-    before: int | None = None,
+    before: SessionPageMark | None = None,
 ) -> SessionRowPage:
-    """Return a page of sessions; `before` is taken from the previous page."""
+    """Return a page of sessions; `before` is taken from the previous page of the same order."""
+    rank, position = RANKS[order], _SESSION_COLUMNS.opened_position
     found = (
-        select(*_LISTED_COLUMNS, _SESSION_COLUMNS.opened_position)
+        select(*_LISTED_COLUMNS, position, rank.label("rank"))
         .where(match_tenant(SESSIONS, tenant), *_build_conditions(query))
-        .order_by(_SESSION_COLUMNS.opened_position.desc())
+        .order_by(rank.desc(), position.desc())
         .limit(limit + 1)
     )
     if before is not None:
-        found = found.where(_SESSION_COLUMNS.opened_position < before)
+        found = found.where(before.build_condition(order))
     rows = (await connection.execute(found)).mappings().all()
-    last = rows[limit - 1]["opened_position"] if len(rows) > limit else None
+    last = None
+    if len(rows) > limit:
+        end = rows[limit - 1]
+        last = SessionPageMark(end["opened_position"], end["rank"])
     usage = await _sum_usage(connection, tenant, [row["session"] for row in rows[:limit]])
     return SessionRowPage(tuple(_build_session_row(row, usage) for row in rows[:limit]), last)
 
@@ -220,6 +227,8 @@ def _build_conditions(query: SessionQuery) -> list[ColumnElement[bool]]:
         conditions.append(has_failed if query.failed else ~has_failed)
     if query.label is not None:
         conditions.append(_has_label(query.label))
+    if query.near is not None:
+        conditions.append(_SESSION_COLUMNS.budget_share >= query.near * 10)
     return conditions
 
 
@@ -265,6 +274,8 @@ def _build_session_row(row: RowMapping, usage: _UsageSums) -> ListedSession:
     columns = {field.name: row[field.name] for field in fields(ListedSession) if field.name in row}
     columns["attributes"] = json.loads(row["attributes"])
     columns["labels"] = tuple(json.loads(row["labels"] or "[]"))
+    if row["budget_share"] is not None:
+        columns["budget_share"] = row["budget_share"] / 1_000
     own = usage.own.get(row["session"], UsageTotal())
     theirs = usage.children.get(row["session"])
     return ListedSession(

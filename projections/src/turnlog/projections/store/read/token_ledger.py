@@ -8,13 +8,26 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
-from sqlalchemy import ColumnElement, and_, case, func, literal, select
+from sqlalchemy import (
+    ColumnElement,
+    Subquery,
+    Table,
+    Text,
+    and_,
+    case,
+    cast,
+    func,
+    null,
+    select,
+)
 
 from turnlog.events.codec import format_rfc3339
+from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.schema.layer_specs import RAG_COMPONENT
 from turnlog.projections.session_views.cost_totals import NO_COST, CostTotal
 from turnlog.projections.store.async_engine import AsyncConnection
@@ -31,32 +44,29 @@ from turnlog.projections.store.read.row_types import CallGrowth, GroupGrowth
 from turnlog.projections.store.schema.read_model_tables import (
     ATTEMPTS,
     CALLS,
+    PINNED_BLUEPRINTS,
     SESSIONS,
     WINDOW_PARTS,
+    replace_nul,
 )
 
-GrowthGrouping = Literal["all", "blueprint", "profile", "kind", "model"]
-"""How calls are grouped."""
+GrowthGrouping = Literal["all", "session", "blueprint", "version", "profile", "kind", "model"]
+"""How calls are grouped; a version is that of the session's blueprint when the call was made."""
+
+GrowthBucket = Literal["day", "hour"]
+"""The time that the calls of a group were made in, in UTC."""
+
+_BUCKETS: Final[dict[GrowthBucket, tuple[int, str]]] = {
+    "day": (len("2026-11-23"), "T00:00:00Z"),
+    "hour": (len("2026-11-23T08"), ":00:00Z"),
+}
+"""How much of a time a bucket has, and what makes that its beginning."""
+
+MAX_GROWTH_GROUPS: Final = 10_000
 
 _CALL_COLUMNS: Final = CALLS.c
 
 _PART_COLUMNS: Final = WINDOW_PARTS.c
-
-_PARTS_OF_CALL: Final = and_(
-    _PART_COLUMNS.build == _CALL_COLUMNS.build,
-    _PART_COLUMNS.tenant == _CALL_COLUMNS.tenant,
-    _PART_COLUMNS.session == _CALL_COLUMNS.session,
-    _PART_COLUMNS.call == _CALL_COLUMNS.call,
-)
-
-_ATTEMPTS_OF_CALL: Final = and_(
-    ATTEMPTS.c.build == _CALL_COLUMNS.build,
-    ATTEMPTS.c.tenant == _CALL_COLUMNS.tenant,
-    ATTEMPTS.c.session == _CALL_COLUMNS.session,
-    ATTEMPTS.c.turn == _CALL_COLUMNS.turn,
-    ATTEMPTS.c.call == _CALL_COLUMNS.call,
-    ATTEMPTS.c.copied.is_(False),
-)
 
 _SESSION_OF_CALL: Final = and_(
     SESSIONS.c.build == _CALL_COLUMNS.build,
@@ -64,11 +74,55 @@ _SESSION_OF_CALL: Final = and_(
     SESSIONS.c.session == _CALL_COLUMNS.session,
 )
 
+_VERSION_OF_CALL: Final = (
+    select(PINNED_BLUEPRINTS.c.version)
+    .where(
+        PINNED_BLUEPRINTS.c.build == _CALL_COLUMNS.build,
+        PINNED_BLUEPRINTS.c.tenant == _CALL_COLUMNS.tenant,
+        PINNED_BLUEPRINTS.c.session == _CALL_COLUMNS.session,
+        PINNED_BLUEPRINTS.c.pinned_in < _CALL_COLUMNS.sequence,
+    )
+    .order_by(PINNED_BLUEPRINTS.c.pinned_in.desc())
+    .limit(1)
+    .scalar_subquery()
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrowthFilter:
+    """Which calls to count; a condition that is None is not applied."""
+
+    session: str | None = None
+    blueprint: str | None = None
+    profile: str | None = None
+    kind: str | None = None
+    model: str | None = None
+    since: datetime | None = None
+    """They were made at or after this time, in UTC."""
+    until: datetime | None = None
+    """They were made before this time, in UTC."""
+
+    def build_conditions(self, tenant: str) -> tuple[ColumnElement[bool], ...]:
+        """Return what the rows of `calls`, joined with those of `sessions`, meet."""
+        session, columns = self.session, _CALL_COLUMNS
+        equal = {
+            SESSIONS.c.blueprint: self.blueprint,
+            columns.profile: self.profile,
+            columns.kind: self.kind,
+            columns.model: self.model,
+        }
+        return (
+            match_session(CALLS, tenant, session) if session else match_tenant(CALLS, tenant),
+            *(column == replace_nul(value) for column, value in equal.items() if value is not None),
+            *((columns.at >= format_rfc3339(self.since),) if self.since else ()),
+            *((columns.at < format_rfc3339(self.until),) if self.until else ()),
+        )
+
 
 async def list_call_growth(
-    connection: AsyncConnection, tenant: str, session: str, since: datetime | None = None
+    connection: AsyncConnection, tenant: str, session: str, sought: GrowthFilter
 ) -> tuple[CallGrowth, ...]:
-    """Return a session's calls in order, each with its components in prompt order."""
+    """Return the calls sought of a session in order, each with its components in prompt order."""
     components_by_call: defaultdict[str, dict[str, int]] = defaultdict(dict)
     cut_turns_by_call: defaultdict[str, int] = defaultdict(int)
     parts = (
@@ -86,7 +140,8 @@ async def list_call_growth(
         cut_turns_by_call[call] += cut_turns
     calls = (
         select(*select_columns(CALLS, CallGrowth))
-        .where(match_session(CALLS, tenant, session), *_build_since_condition(since))
+        .join_from(CALLS, SESSIONS, _SESSION_OF_CALL)
+        .where(*replace(sought, session=session).build_conditions(tenant))
         .order_by(_CALL_COLUMNS.sequence)
     )
     return tuple(
@@ -103,91 +158,114 @@ async def list_group_growth(
     connection: AsyncConnection,
     tenant: str,
     by: GrowthGrouping,
-    since: datetime | None = None,
-    session: str | None = None,
+    sought: GrowthFilter,
+    bucket: GrowthBucket | None = None,
 ) -> tuple[GroupGrowth, ...]:
-    """Return totals by group, for calls since a time, of one session or of all.
+    """Return the totals of the calls sought by group, or by time and group.
 
-    What a fork copied counts in the session that made it.
+    What a fork copied counts in the session that made it. Raises `Refused` for too many groups.
     """
-    group = _choose_group_column(by).label("group")
-    of = match_tenant(CALLS, tenant) if session is None else match_session(CALLS, tenant, session)
-    conditions = (of, _CALL_COLUMNS.copied.is_(False), *_build_since_condition(since))
+    chosen = _choose_calls(tenant, by, sought, bucket)
+    key = (chosen.c.at, chosen.c.group)
     totals = (
-        select(
-            group,
-            func.count(),
-            sum_column(_CALL_COLUMNS.tokens),
-            sum_column(_CALL_COLUMNS.savings),
-        )
-        .join_from(CALLS, SESSIONS, _SESSION_OF_CALL)
-        .where(*conditions)
-        .group_by(group)
-        .order_by(group)
+        select(*key, func.count(), sum_column(chosen.c.tokens), sum_column(chosen.c.savings))
+        .group_by(*key)
+        .order_by(*key)
+        .limit(MAX_GROWTH_GROUPS + 1)
     )
+    rows = (await connection.execute(totals)).all()
+    if len(rows) > MAX_GROWTH_GROUPS:
+        detail = f"there are more than {MAX_GROWTH_GROUPS:,} groups"
+        fix = "narrow the time by `since` and `until`, or group by less"
+        raise Refused("too-many-groups", detail, field="group_by", fix=fix)
     parts = (
         select(
-            group,
+            *key,
             _PART_COLUMNS.component,
             sum_column(_PART_COLUMNS.tokens),
             sum_column(_PART_COLUMNS.cut_turns),
             func.avg(case((_PART_COLUMNS.parts > 0, 1.0), else_=0.0)),
         )
-        .join_from(CALLS, SESSIONS, _SESSION_OF_CALL)
-        .join(WINDOW_PARTS, _PARTS_OF_CALL)
-        .where(*conditions)
-        .group_by(group, _PART_COLUMNS.component)
+        .join_from(chosen, WINDOW_PARTS, _match_rows_of_call(WINDOW_PARTS, chosen))
+        .group_by(*key, _PART_COLUMNS.component)
         .order_by(_PART_COLUMNS.component)
     )
-    cost_by_group = await _sum_group_costs(connection, group, conditions)
-    components_by_group: defaultdict[str | None, list[tuple[str, int, int]]] = defaultdict(list)
-    hit_rates: dict[str | None, float] = {}
-    for name, component, tokens, cut_turns, included_share in await connection.execute(parts):
-        components_by_group[name].append((component, tokens, cut_turns))
+    cost_by_group = await _sum_group_costs(connection, chosen)
+    components_by_group: defaultdict[_GroupKey, list[tuple[str, int, int]]] = defaultdict(list)
+    hit_rates: dict[_GroupKey, float] = {}
+    for at, name, component, tokens, cut_turns, included_share in await connection.execute(parts):
+        components_by_group[at, name].append((component, tokens, cut_turns))
         if component == RAG_COMPONENT:
-            hit_rates[name] = float(included_share)
+            hit_rates[at, name] = float(included_share)
     return tuple(
         GroupGrowth(
             group=name,
+            at=at + _BUCKETS[bucket][1] if bucket else None,
             calls=calls,
             tokens=tokens,
             savings=savings,
-            components={component: taken for component, taken, _ in components_by_group[name]},
-            cut_turns=sum(cut for _, _, cut in components_by_group[name]),
-            cost=cost_by_group.get(name, NO_COST),
-            retrieval_hit_rate=hit_rates.get(name),
+            components={component: taken for component, taken, _ in components_by_group[at, name]},
+            cut_turns=sum(cut for _, _, cut in components_by_group[at, name]),
+            cost=cost_by_group.get((at, name), NO_COST),
+            retrieval_hit_rate=hit_rates.get((at, name)),
         )
-        for name, calls, tokens, savings in await connection.execute(totals)
+        for at, name, calls, tokens, savings in rows
     )
+
+
+_GroupKey = tuple[str | None, str | None]
+"""The beginning of a group's time, and the value that its calls have in common."""
+
+
+def _choose_calls(
+    tenant: str, by: GrowthGrouping, sought: GrowthFilter, bucket: GrowthBucket | None
+) -> Subquery:
+    """Return the calls sought that no fork copied, each with the key of its group."""
+    at = func.substr(_CALL_COLUMNS.at, 1, _BUCKETS[bucket][0]) if bucket else null()
+    names = ("build", "tenant", "session", "turn", "call", "tokens", "savings")
+    return (
+        select(
+            *(_CALL_COLUMNS[name] for name in names),
+            at.label("at"),
+            _choose_group_column(by).label("group"),
+        )
+        .join_from(CALLS, SESSIONS, _SESSION_OF_CALL)
+        .where(_CALL_COLUMNS.copied.is_(False), *sought.build_conditions(tenant))
+        .subquery()
+    )
+
+
+def _match_rows_of_call(table: Table, chosen: Subquery) -> ColumnElement[bool]:
+    names = ("build", "tenant", "session", "call")
+    return and_(*(table.c[name] == chosen.c[name] for name in names))
 
 
 async def _sum_group_costs(
-    connection: AsyncConnection,
-    group: ColumnElement[str | None],
-    conditions: Iterable[ColumnElement[bool]],
-) -> Mapping[str | None, CostTotal]:
+    connection: AsyncConnection, chosen: Subquery
+) -> Mapping[_GroupKey, CostTotal]:
+    of_call = and_(
+        _match_rows_of_call(ATTEMPTS, chosen),
+        ATTEMPTS.c.turn == chosen.c.turn,
+        ATTEMPTS.c.copied.is_(False),
+    )
     costs = (
-        select(group, *label_columns(COST_COLUMNS))
-        .join_from(CALLS, SESSIONS, _SESSION_OF_CALL)
-        .join(ATTEMPTS, _ATTEMPTS_OF_CALL)
-        .where(*conditions)
-        .group_by(group)
+        select(chosen.c.at, chosen.c.group, *label_columns(COST_COLUMNS))
+        .join_from(chosen, ATTEMPTS, of_call)
+        .group_by(chosen.c.at, chosen.c.group)
     )
     return {
-        row["group"]: build_cost_sum(read_figures(row, COST_COLUMNS))
+        (row["at"], row["group"]): build_cost_sum(read_figures(row, COST_COLUMNS))
         for row in (await connection.execute(costs)).mappings()
     }
 
 
-def _build_since_condition(since: datetime | None) -> tuple[ColumnElement[bool], ...]:
-    return (_CALL_COLUMNS.at >= format_rfc3339(since),) if since else ()
-
-
-def _choose_group_column(by: GrowthGrouping) -> ColumnElement[str | None]:
+def _choose_group_column(by: GrowthGrouping) -> ColumnElement[Any]:
     match by:
         case "all":
-            return literal(None)
+            return null()
+        case "session" | "profile" | "kind" | "model":
+            return _CALL_COLUMNS[by]
         case "blueprint":
             return SESSIONS.c.blueprint
-        case "profile" | "kind" | "model":
-            return _CALL_COLUMNS[by]
+        case "version":
+            return SESSIONS.c.blueprint.concat(" v").concat(cast(_VERSION_OF_CALL, Text))

@@ -136,6 +136,7 @@ SESSIONS: Final = _build_row_table(
     _build_number_column("last_sequence", null=False),
     _build_text_column("last_hash", null=False),
     _build_text_column("last_at", null=False),
+    _build_number_column("budget_share"),
     large=True,
 )
 """One row per session. `blueprint_in` is the sequence of the event that pinned the blueprint
@@ -143,7 +144,15 @@ version: the opening, or the latest move. `title` is the first turn's text on on
 `given_title` what somebody gave the session instead. `sought` is the id and the former case-folded
 for searching, so that both databases find the same rows, and `sought_title` the latter. `labels_in`
 is the sequence of the event that set the labels last. `last_hash` lets the next event prove that it
-follows the last one.
+follows the last one. `budget_share` is how many thousandths of its budget the last prompt took, of
+those that had one.
+"""
+
+PINNED_BLUEPRINTS: Final = _build_row_table(
+    "pinned_blueprints", {"pinned_in": BigInteger}, _build_number_column("version", null=False)
+)
+"""One row per version of its blueprint that a session was pinned to, by the sequence of the event.
+A call was made under the latest one before it.
 """
 
 ATTRIBUTES: Final = _build_row_table(
@@ -344,6 +353,7 @@ QUARANTINE: Final = _build_row_table(
 """Events that were not folded: the failing one with its reason, and later ones of its session."""
 
 ROW_TABLES: Final = (
+    PINNED_BLUEPRINTS,
     ATTRIBUTES,
     SESSION_LABELS,
     PROMPTS,
@@ -372,6 +382,10 @@ Index(
 )
 
 Index("sessions_newest_first", SESSIONS.c.build, SESSIONS.c.tenant, SESSIONS.c.opened_position)
+
+Index("sessions_by_budget_share", SESSIONS.c.build, SESSIONS.c.tenant, SESSIONS.c.budget_share)
+
+Index("calls_by_time", CALLS.c.build, CALLS.c.tenant, CALLS.c.at)
 
 Index("sessions_by_blueprint", SESSIONS.c.build, SESSIONS.c.tenant, SESSIONS.c.blueprint)
 

@@ -84,6 +84,7 @@ from turnlog.projections.store.schema.read_model_tables import (
     CALLS,
     CHILD_TURNS,
     COMMANDS,
+    PINNED_BLUEPRINTS,
     PROMPTS,
     RETRIEVED_ENTRIES,
     SESSION_LABELS,
@@ -142,7 +143,7 @@ def build_attempt_end(recorded: RecordedEvent, event: AttemptEnded) -> RowChange
 
 
 def build_call_rows(recorded: RecordedEvent, event: ContextAssembled) -> Iterator[RowChange]:
-    """Yield the row of a call, and one ledger row for each component of its prompt."""
+    """Yield the row of a call, its share of a budget, and a ledger row for each component."""
     manifest = event.manifest
     saved = compute_token_savings(manifest)
     key = (recorded.tenant, recorded.session, event.call)
@@ -164,6 +165,9 @@ def build_call_rows(recorded: RecordedEvent, event: ContextAssembled) -> Iterato
         "copied": recorded.envelope.copyof is not None,
     }
     yield PutRow(CALLS, key, values)
+    if manifest.budget:
+        share = manifest.tokens * 1_000 // manifest.budget
+        yield _patch_session(recorded, budget_share=share)
     components: dict[str, list[PromptPart]] = {}
     for part in manifest.parts:
         if not _is_unmade_retrieval(part):
@@ -248,6 +252,7 @@ def _build_event_changes(recorded: RecordedEvent) -> Iterator[RowChange]:
             yield _patch_session(recorded, closed_at=recorded.envelope.time)
         case BlueprintMoved() as event:
             yield _patch_session(recorded, **_build_blueprint_values(recorded, event))
+            yield _build_pinned_blueprint(recorded, event)
             yield from _build_attribute_rows(recorded, event)
         case ProfileSwitched(profile=profile):
             yield _patch_session(recorded, profile=profile)
@@ -385,6 +390,7 @@ def _build_opened_session(recorded: RecordedEvent, event: SessionOpened) -> Iter
         "redacted": False,
     }
     yield PutRow(SESSIONS, (recorded.tenant, recorded.session), opened)
+    yield _build_pinned_blueprint(recorded, event)
     yield from _build_attribute_rows(recorded, event)
     yield from _build_description(recorded, event)
 
@@ -403,6 +409,13 @@ def _build_description(
         for label in labels:
             key = (recorded.tenant, recorded.session, label)
             yield PutRow(SESSION_LABELS, key, {"set_in": sequence})
+
+
+def _build_pinned_blueprint(
+    recorded: RecordedEvent, event: SessionOpened | BlueprintMoved
+) -> RowChange:
+    key = (recorded.tenant, recorded.session, recorded.sequence)
+    return PutRow(PINNED_BLUEPRINTS, key, {"version": event.blueprint.version})
 
 
 def _build_blueprint_values(

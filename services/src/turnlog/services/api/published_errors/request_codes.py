@@ -198,6 +198,11 @@ REQUEST_CODES: Final[Mapping[str, ErrorCode]] = {
         action="filter by fewer",
         contains=("field",),
     ),
+    "too-many-groups": ErrorCode(
+        meaning="The growth of context has too many groups.",
+        action="narrow the time, or group by less",
+        contains=("field",),
+    ),
     "too-many-uses": ErrorCode(
         meaning="A source reached more sessions that are related to others than a list follows.",
         action="ask for one session, or for a narrower source",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -17,7 +17,7 @@ from turnlog.services.cli.options import (
     ReadTarget,
     SessionArgument,
 )
-from turnlog.services.cli.session_options import SessionListOptions
+from turnlog.services.cli.session_options import GrowthOptions, SessionListOptions
 
 if TYPE_CHECKING:
     from turnlog.services.api.prompt_payloads import AssembledPromptView, WindowView
@@ -51,7 +51,7 @@ class PreviewOptions:
 def list_sessions(
     *, filters: SessionListOptions, target: ReadTarget, output: OutputOption = "table"
 ) -> None:
-    """List sessions, newest first."""
+    """List sessions, newest first or in another order."""
     from turnlog.client.operations import build_read
     from turnlog.contract.session_payloads import SessionPage
     from turnlog.services.cli.client.session_selection import build_session_query
@@ -60,7 +60,7 @@ def list_sessions(
     show_answer(
         target,
         build_read(api_paths.SESSIONS, SessionPage, build_session_query(filters)),
-        render_sessions,
+        lambda page: render_sessions(page, filters.order),
         output,
         with_read_models=True,
     )
@@ -215,12 +215,14 @@ def show_growth(
     ] = None,
     *,
     group_by: Annotated[
-        Literal["all", "blueprint", "profile", "kind", "model"],
+        Literal["all", "session", "blueprint", "version", "profile", "kind", "model"],
         typer.Option("--group-by", help="Group calls by this."),
     ] = "all",
-    since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Only calls made at or after this time.")
+    bucket: Annotated[
+        Literal["day", "hour"] | None,
+        typer.Option(help="Group calls by their time (UTC) as well."),
     ] = None,
+    filters: GrowthOptions,
     target: ReadTarget,
     output: OutputOption = "table",
 ) -> None:
@@ -229,7 +231,7 @@ def show_growth(
     from turnlog.contract.call_payloads import GrowthView
     from turnlog.services.cli.views.token_view import render_growth
 
-    query = {"session": session, "group_by": group_by, "since": since}
+    query = {"session": session, "group_by": group_by, "bucket": bucket, **asdict(filters)}
     show_answer(
         target,
         build_read(api_paths.GROWTH, GrowthView, query),

@@ -25,7 +25,7 @@ from turnlog.contract.turn_payloads import (
     TurnView,
 )
 from turnlog.contract.usage_payloads import TurnUsage
-from turnlog.contract.value_names import InputFindingAction
+from turnlog.contract.value_names import InputFindingAction, SessionOrder
 from turnlog.events.content import encode_canonical
 from turnlog.projections.session_views.turn_activity import (
     describe_unfinished_use,
@@ -52,6 +52,7 @@ from turnlog.services.cli.views.theme import (
     create_listing,
     render_labelled_text,
 )
+from turnlog.services.cli.views.token_view import render_budget_share
 
 LABEL_WIDTH: Final = 9
 """Columns of the speaker's label."""
@@ -226,18 +227,22 @@ _STATUS_COLOURS = {
 }
 
 
-def render_sessions(page: SessionPage) -> RenderableType:
-    """List sessions, newest first, and how to see older ones."""
-    more = f"\nolder ones: --before {page.next}" if page.next else ""
-    return Group(_render_session_table(page), *([Text(more, MUTED)] if more else []))
+def render_sessions(page: SessionPage, order: SessionOrder) -> RenderableType:
+    """List sessions, and how to see more of them; how near they are to budgets in that order."""
+    word = "older ones" if order == "opened" else "more"
+    more = f"\n{word}: --before {page.next}" if page.next else ""
+    table = _render_session_table(page, shows_budget=order == "near")
+    return Group(table, *([Text(more, MUTED)] if more else []))
 
 
-def _render_session_table(page: SessionPage) -> Table:
+def _render_session_table(page: SessionPage, *, shows_budget: bool) -> Table:
     table = create_listing(whole_width=True)
     table.add_column("session", no_wrap=True)
     table.add_column("opened", no_wrap=True, style=MUTED)
     table.add_column("blueprint", no_wrap=True)
     table.add_column("turns", justify="right")
+    if shows_budget:
+        table.add_column("budget", justify="right")
     table.add_column("cost", justify="right", style=MUTED)
     table.add_column("title", no_wrap=True, overflow="ellipsis", ratio=1)
     for session in page.sessions:
@@ -248,6 +253,7 @@ def _render_session_table(page: SessionPage) -> Table:
             opened,
             blueprint,
             str(session.turns),
+            *([render_budget_share(session.budget_share)] if shows_budget else []),
             _format_session_cost(session),
             _render_session_title(session),
         )

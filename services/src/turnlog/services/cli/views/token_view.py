@@ -131,10 +131,16 @@ def _render_prompt_total(manifest: Manifest) -> Text:
     counter = format_counter(manifest.counter) + ("" if manifest.counter.exact else ", an estimate")
     line = Text().append(format_count(manifest.tokens, "token"), "bold")
     if manifest.budget:
-        share = manifest.tokens / manifest.budget
-        colour = BAD if share > _CROWDED else WARNING if share > _TIGHT else GOOD
-        line.append(f" of {manifest.budget:,} · ").append(f"{share:.0%}", colour)
+        line.append(f" of {manifest.budget:,} · ")
+        line.append_text(render_budget_share(manifest.tokens / manifest.budget))
     return line.append(f" · counted by {counter}", MUTED)
+
+
+def render_budget_share(share: float | None) -> Text:
+    """Render how much of its budget a prompt takes; nothing where it has none."""
+    if share is None:
+        return Text()
+    return Text(f"{share:.0%}", BAD if share > _CROWDED else WARNING if share > _TIGHT else GOOD)
 
 
 GROWTH_BAR_WIDTH: Final = 24
@@ -145,7 +151,8 @@ _TOKENS_SUFFIX: Final = "_tokens"
 
 def render_growth(growth: GrowthView, group_by: str) -> RenderableType:
     """Render one bar per call of a session, or one bar per group of calls."""
-    shows_calls = growth.calls and (group_by == "all" or not growth.groups)
+    is_grouped = group_by != "all" or any(group.at for group in growth.groups)
+    shows_calls = growth.calls and not (is_grouped and growth.groups)
     if not (shows_calls or growth.groups):
         return Text("no call was made yet", MUTED)
     taken = _sum_components(growth.calls if shows_calls else growth.groups)
@@ -215,6 +222,9 @@ def _render_groups(
     groups: Sequence[GroupMetrics], group_by: str, colours: Mapping[str, str]
 ) -> Table:
     table = create_listing()
+    has_times = any(group.at for group in groups)
+    if has_times:
+        table.add_column("from (UTC)", no_wrap=True, style=MUTED)
     table.add_column("" if group_by == "all" else group_by, no_wrap=True)
     for title in ("calls", "tokens a call"):
         table.add_column(title, justify="right", no_wrap=True)
@@ -230,7 +240,8 @@ def _render_groups(
             f"{_compute_savings_share(group):.0%}", GOOD if group.savings_estimate else MUTED
         )
         cost = format_cost(group.cost)
-        table.add_row(name, f"{group.calls:,}", f"{each:,}", bar, saved, cost)
+        times = [(group.at or "")[:16].replace("T", " ")] if has_times else []
+        table.add_row(*times, name, f"{group.calls:,}", f"{each:,}", bar, saved, cost)
     return table
 
 
@@ -275,7 +286,7 @@ def _render_growth_totals(growth: GrowthView) -> Iterator[Text]:
         yield Text(f"cut to fit: {format_count(cut, 'turn')}, counted in each call", WARNING)
     for group in growth.groups:
         if group.retrieval_hit_rate is not None:
-            of = f" of {group.group}" if group.group else ""
+            of = "".join(f" of {each}" for each in (group.group, group.at) if each)
             yield Text(
                 f"retrieval found something in {group.retrieval_hit_rate:.0%} of the calls{of}",
                 MUTED,

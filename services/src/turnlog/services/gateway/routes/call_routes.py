@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
 
 from turnlog.contract import api_paths
 from turnlog.contract.call_payloads import CallList, GrowthView, ToolResultView
-from turnlog.projections.store.read.token_ledger import GrowthGrouping
+from turnlog.projections.blueprint.storable_json import MAX_INT
+from turnlog.projections.store.read.token_ledger import GrowthBucket, GrowthFilter, GrowthGrouping
 from turnlog.services.http.headers import set_etag, tag_body
 from turnlog.services.http.request_checks import MinSequenceQuery, QueryTime, convert_to_utc
 from turnlog.services.http.request_tenant import RequestTenant
@@ -54,21 +56,51 @@ async def show_tool_result(
     return tag_body(response, await calls.load_tool_result(tenant, session, call, id))
 
 
+class GrowthQuery(BaseModel):
+    """The query parameters of growth: which calls it counts, and what those of a group share."""
+
+    model_config = ConfigDict(frozen=True)
+
+    session: str | None = None
+    """Only this session, with the figures of each call."""
+    group_by: GrowthGrouping = "all"
+    """What the calls of a group have in common; `version` is that of the blueprint at the call."""
+    bucket: GrowthBucket | None = None
+    """Group them by the day or the hour (UTC) as well."""
+    blueprint: str | None = None
+    """Only calls of this blueprint."""
+    profile: str | None = None
+    """Only calls of this profile."""
+    kind: str | None = None
+    """Only calls of this kind."""
+    model: str | None = None
+    """Only calls to this model."""
+    since: QueryTime | None = None
+    """Only calls at or after this time."""
+    until: QueryTime | None = None
+    """Only calls before this time."""
+    min_sequence: Annotated[int, Field(ge=1, le=MAX_INT)] | None = None
+    """Wait until the read models contain this sequence of the session."""
+
+    def create_filter(self) -> GrowthFilter:
+        """Return which calls to count."""
+        return GrowthFilter(
+            session=self.session,
+            blueprint=self.blueprint,
+            profile=self.profile,
+            kind=self.kind,
+            model=self.model,
+            since=convert_to_utc(self.since, "since") if self.since else None,
+            until=convert_to_utc(self.until, "until") if self.until else None,
+        )
+
+
 @router.get(api_paths.GROWTH, summary="Show the growth of context")
 async def show_growth(
     tenant: RequestTenant,
     calls: Calls,
     response: Response,
-    session: Annotated[
-        str | None, Query(description="Only this session, with the figures of each call")
-    ] = None,
-    group_by: Annotated[
-        GrowthGrouping, Query(description="What the calls of a group have in common")
-    ] = "all",
-    since: Annotated[
-        QueryTime | None, Query(description="Only calls at or after this time")
-    ] = None,
-    min_sequence: MinSequenceQuery = None,
+    query: Annotated[GrowthQuery, Query()],
 ) -> GrowthView:
     """Return the tokens of each component, what was cut, and what was saved.
 
@@ -76,10 +108,10 @@ async def show_growth(
     """
     growth = await calls.compute_growth(
         tenant,
-        session=session,
-        group_by=group_by,
-        since=convert_to_utc(since, "since") if since else None,
-        min_sequence=min_sequence,
+        query.create_filter(),
+        group_by=query.group_by,
+        bucket=query.bucket,
+        min_sequence=query.min_sequence,
     )
     if growth.sequence is not None:
         set_etag(response, growth.sequence)

@@ -15,7 +15,7 @@ from turnlog.contract import api_paths
 from turnlog.contract.api_paths import format_path
 from turnlog.contract.session_payloads import ForkedSession, OpenedSession, SessionPage, SessionView
 from turnlog.contract.session_requests import ForkSessionRequest, OpenSessionRequest
-from turnlog.projections.blueprint.storable_json import MAX_INT
+from turnlog.contract.value_names import SessionOrder
 from turnlog.projections.store.read.session_queries import SESSION_PAGE_SIZE
 from turnlog.services.http.headers import tag_body
 from turnlog.services.http.request_checks import AtSequence
@@ -89,7 +89,11 @@ class SessionListQuery(SessionFilter):
 
     limit: Annotated[int, Field(ge=1, le=500)] = SESSION_PAGE_SIZE
     """The maximum number of sessions in a page."""
-    before: Annotated[int, Field(ge=1, le=MAX_INT)] | None = None
+    order: SessionOrder = "opened"
+    """What comes first: the latest opened, the latest active (`last`), the nearest to its budget
+    (`near`), the dearest (`cost`), or the one with most failed turns (`failed`).
+    """
+    before: Annotated[str, Field(max_length=60)] | None = None
     """The `next` of the previous page."""
     min_sequence: (
         Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}:[1-9][0-9]{0,14}$")] | None
@@ -112,10 +116,11 @@ class SessionListQuery(SessionFilter):
 async def list_sessions(
     tenant: RequestTenant, sessions: Sessions, query: Annotated[SessionListQuery, Query()]
 ) -> SessionPage:
-    """Return sessions, newest first."""
+    """Return sessions, newest first or in another order."""
     return await sessions.list_sessions(
         tenant,
         query.create_query(),
+        order=query.order,
         limit=query.limit,
         before=query.before,
         awaited=query.parse_awaited(),

@@ -11,7 +11,6 @@ from base64 import b64encode
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Final
 
 from turnlog.contract.call_payloads import (
@@ -35,12 +34,14 @@ from turnlog.events.store.ports import EventLog, MediaStore
 from turnlog.projections.audit.record.event_queries import ToolUseOutcome, find_tool_use
 from turnlog.projections.blueprint.schema.layer_specs import HISTORY_COMPONENT, STANDARD_COMPONENTS
 from turnlog.projections.session.fold.settled_turns import find_settled_turn
-from turnlog.projections.session.state import SettledTurnRef
+from turnlog.projections.session.state import SessionState, SettledTurnRef
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.child_usage import list_turn_usage
 from turnlog.projections.store.read.row_types import CallGrowth, GroupGrowth
 from turnlog.projections.store.read.session_queries import find_session, list_calls
 from turnlog.projections.store.read.token_ledger import (
+    GrowthBucket,
+    GrowthFilter,
     GrowthGrouping,
     list_call_growth,
     list_group_growth,
@@ -132,44 +133,45 @@ class CallReading:
     async def compute_growth(
         self,
         tenant: str,
+        sought: GrowthFilter,
         *,
-        session: str | None = None,
         group_by: GrowthGrouping = "all",
-        since: datetime | None = None,
+        bucket: GrowthBucket | None = None,
         min_sequence: int | None = None,
     ) -> GrowthView:
         """Return the tokens of each component, what was cut, and what was saved.
 
-        The figures are per group, and per call where a session is named; `since` is in UTC.
+        The figures are per group, and per call where a session is named.
         """
-        if session is not None:
-            return await self._compute_session_growth(
-                tenant, session, group_by, since, min_sequence=min_sequence
-            )
+        if sought.session is not None:
+            state = await self.time_travel.command_handler.require_state(tenant, sought.session)
+            if min_sequence is not None:
+                await self.row_waits.wait_for_session(state, min_sequence)
+            return await self._compute_session_growth(state, sought, group_by, bucket)
         if min_sequence is not None:
             detail = "a sequence belongs to a session"
             fix = "name the session as well"
             raise Refused("invalid", detail, field=MIN_SEQUENCE_FIELD, fix=fix)
         async with self.store.open_reader() as connection:
-            found = await list_group_growth(connection, tenant, group_by, since)
+            found = await list_group_growth(
+                connection=connection, tenant=tenant, by=group_by, sought=sought, bucket=bucket
+            )
         return _create_growth_view(None, None, found)
 
     async def _compute_session_growth(
         self,
-        tenant: str,
-        session: str,
+        state: SessionState,
+        sought: GrowthFilter,
         group_by: GrowthGrouping,
-        since: datetime | None,
-        *,
-        min_sequence: int | None,
+        bucket: GrowthBucket | None,
     ) -> GrowthView:
-        state = await self.time_travel.command_handler.require_state(tenant, session)
-        if min_sequence is not None:
-            await self.row_waits.wait_for_session(state, min_sequence)
+        tenant, session = state.tenant, state.session
         async with self.store.open_reader() as connection:
             row = await find_session(connection, tenant, session)
-            found = await list_group_growth(connection, tenant, group_by, since, session=session)
-            calls = await list_call_growth(connection, tenant, session, since)
+            found = await list_group_growth(
+                connection=connection, tenant=tenant, by=group_by, sought=sought, bucket=bucket
+            )
+            calls = await list_call_growth(connection, tenant, session, sought)
         material = await self.blueprints.load_material(state)
         counted = [call for call in calls if call.kind not in material.blueprint.summary_calls]
         sequence, rate = row.sequence if row else 0, _compute_history_growth(counted)
@@ -268,6 +270,7 @@ def _create_growth_view(
 def _create_group_metrics(group: GroupGrowth) -> GroupMetrics:
     return GroupMetrics(
         group=group.group,
+        at=group.at,
         calls=group.calls,
         tokens=group.tokens,
         components=_format_components(group.components),

@@ -23,6 +23,7 @@ from turnlog.projections.session.open_turn import OpenTurn, list_undecided_tools
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.read_your_writes import read_folded_sequence
+from turnlog.projections.store.read.session_orders import SessionOrder, parse_page_mark
 from turnlog.projections.store.read.session_queries import SessionQuery
 from turnlog.projections.store.read.session_queries import list_sessions as list_session_rows
 from turnlog.services.command_handling.row_waits import RowWaits
@@ -69,19 +70,23 @@ class SessionReading:
         tenant: str,
         query: SessionQuery,
         *,
+        order: SessionOrder = "opened",
         limit: int,
-        before: int | None = None,
+        before: str | None = None,
         awaited: tuple[str, int] | None = None,
     ) -> SessionPage:
-        """Return sessions, newest first; `before` is the `next` of the previous page.
+        """Return sessions in an order; `before` is the `next` of the previous page.
 
         `awaited` is a session and a sequence of it that the read models are to contain.
         """
+        mark = None if before is None else parse_page_mark(before, order)
         if awaited is not None:
             await self._wait_for_session(tenant, *awaited)
         async with self.store.open_reader() as connection:
-            page = await list_session_rows(connection, tenant, query, limit=limit, before=before)
-        after = None if page.before is None else str(page.before)
+            page = await list_session_rows(
+                connection, tenant, query, order=order, limit=limit, before=mark
+            )
+        after = None if page.before is None else page.before.format_mark(order)
         sessions = tuple(SessionRow.model_validate(row) for row in page.sessions)
         return SessionPage(sessions=sessions, next=after)
 

@@ -5,10 +5,11 @@ import { createElement, setChildren } from "../app/dom.js";
 import { formatDigest } from "../app/formatting.js";
 import { fetchJson } from "../app/http_client.js";
 
-const CHOICES = ["blueprint", "profile", "phase", "label", "open", "failed", "redacted"];
+const CHOICES = ["order", "blueprint", "profile", "phase", "label", "open", "failed", "redacted"];
 // Set by links of other views; the bar shows them as words.
-const LINKED = ["origin", "digest"];
+const LINKED = ["origin", "digest", "near"];
 const ATTRIBUTE = "attribute.";
+const ORDERS = [["", "newest first"], ["last", "latest activity"], ["near", "nearest to the budget"], ["cost", "dearest"], ["failed", "most failed turns"]];
 const STATES = [["", "open or closed"], ["true", "open"], ["false", "closed"]];
 
 // The query of the request. The address may have other parameters; these narrow the list.
@@ -19,6 +20,7 @@ export function readListFilters(query) {
 
 export function createListFilters(goTo) {
   const q = createElement("input", { type: "search", class: "search", placeholder: "Search sessions by id, title or first words", "aria-label": "Search", on: { input: () => applyBoxes(true) } });
+  const order = createElement("select", { name: "order", "aria-label": "Order", on: { change: () => applyBoxes(false) } }, ORDERS.map(([value, name]) => createElement("option", { value }, name)));
   const blueprint = createElement("select", { on: { change: () => applyBoxes(false) } });
   const profile = createElement("input", { size: 10, on: { change: () => applyBoxes(false) } });
   const phase = createElement("input", { size: 10, on: { change: () => applyBoxes(false) } });
@@ -36,8 +38,8 @@ export function createListFilters(goTo) {
     createElement("div", {}, renderLabel("blueprint", blueprint), renderLabel("profile", profile), renderLabel("phase", phase), renderLabel("label", label), renderLabel("state", open),
       renderLabel("attribute", attribute), createElement("label", {}, failed, "with a failed turn"), createElement("label", {}, redacted, "with a withheld reply"), clear));
   const element = createElement("form", { class: "filters", role: "search", "aria-label": "Filter the sessions",
-    on: { submit: (event) => { event.preventDefault(); applyBoxes(false); } } }, createElement("div", { class: "tools" }, q, count), more, linked);
-  const boxes = { q, blueprint, profile, phase, label, open };
+    on: { submit: (event) => { event.preventDefault(); applyBoxes(false); } } }, createElement("div", { class: "tools" }, q, order, count), more, linked);
+  const boxes = { q, order, blueprint, profile, phase, label, open };
   let shown = {};
 
   drawBlueprints([]);
@@ -66,7 +68,7 @@ export function createListFilters(goTo) {
     const found = Object.keys(filters).find((name) => name.startsWith(ATTRIBUTE));
     if (attribute !== document.activeElement) attribute.value = found ? `${found.slice(ATTRIBUTE.length)}=${filters[found]}` : "";
     [failed.checked, redacted.checked] = [filters.failed === "true", filters.redacted === "true"];
-    const active = Object.keys(filters).filter((name) => name !== "q");
+    const active = Object.keys(filters).filter((name) => !["q", "order"].includes(name));
     summary.textContent = active.length ? `filters (${active.length})` : "filters";
     clear.hidden = !Object.keys(filters).length;
     setChildren(linked, renderLinkedFilters(filters));
@@ -76,7 +78,7 @@ export function createListFilters(goTo) {
   return { element, show: showFilters, showCount: (text) => setChildren(count, text) };
 }
 
-function renderLinkedFilters({ origin, digest }) {
-  const texts = [origin ? `from ${origin}` : null, digest ? `pinned to ${formatDigest(digest)}` : null].filter(Boolean);
+function renderLinkedFilters({ origin, digest, near }) {
+  const texts = [origin ? `from ${origin}` : null, digest ? `pinned to ${formatDigest(digest)}` : null, near ? `with ${near}% of their budget or more` : null].filter(Boolean);
   return texts.length ? [`only those ${texts.join(", ")} · `, createElement("a", { href: "#/" }, "all sessions")] : null;
 }

@@ -1,7 +1,7 @@
-// The session list: newest first, searched while the user types, refreshed every few seconds.
+// The session list: newest first or in another order, searched while the user types, refreshed every few seconds.
 
 import { createElement, setChildren } from "../app/dom.js";
-import { formatAge, formatSessionCost, formatCount, formatDateTime, formatNumber, formatOneLine, formatTokenSum } from "../app/formatting.js";
+import { formatAge, formatSessionCost, formatCount, formatDateTime, formatNumber, formatOneLine, formatPercent, formatTokenSum } from "../app/formatting.js";
 import { describeProblem, fetchJson } from "../app/http_client.js";
 import { linkTo, linkToSession, readLocation } from "../app/links.js";
 import { makeFocusRove } from "../app/roving_focus.js";
@@ -9,6 +9,8 @@ import { createListFilters, readListFilters } from "./list_filters.js";
 
 const REFRESH_MS = 4000;
 const PAGE_SIZE = 50;
+// The share of its budget from which a session is marked.
+const CROWDED = 0.9;
 
 // Where each list was left, and the latest one, to which a session leads back.
 const positions = new Map();
@@ -52,14 +54,14 @@ export function createSessionList() {
     const filters = readListFilters(query);
     filterBar.showCount(page.sessions.length ? formatCount(page.sessions.length, "session") + (page.next ? " of more" : "") : "");
     setChildren(list, page.sessions.length ? renderTable(page.sessions) : renderEmptyList(filters));
-    setChildren(foot, page.next ? createElement("a", { href: linkTo([], { ...filters, before: page.next }) }, "older →") : null);
+    setChildren(foot, page.next ? createElement("a", { href: linkTo([], { ...filters, before: page.next }) }, filters.order ? "more →" : "older →") : null);
     if (shownAddress === lastAddress) return;
     shownAddress = lastAddress;
     element.scrollTop = positions.get(shownAddress) ?? 0;
   }
 
   function renderTable(sessions) {
-    const columns = ["session", "blueprint", "turns", "last activity", "tokens", "cost"];
+    const columns = ["session", "blueprint", "turns", "last activity", "budget", "tokens", "cost"];
     const head = createElement("tr", {}, columns.map((name, place) => createElement("th", { scope: "col", class: place === 2 || place > 3 ? "number" : null }, name)));
     return createElement("table", {}, createElement("thead", {}, head), createElement("tbody", {}, sessions.map(renderRow)));
   }
@@ -75,6 +77,8 @@ export function createSessionList() {
       createElement("td", {}, session.blueprint, createElement("span", { class: "faint" }, ` v${session.version}`)),
       createElement("td", { class: "number", "data-label": session.turns === 1 ? "turn" : "turns" }, formatNumber(session.turns)),
       createElement("td", { title: formatDateTime(session.last_at) }, formatAge(session.last_at)),
+      createElement("td", { class: session.budget_share > CROWDED ? "number bad" : "number", "data-label": "of the budget", title: "How much of its budget the last prompt took" },
+        session.budget_share === null ? "" : formatPercent(session.budget_share)),
       createElement("td", { class: "number", "data-label": "tokens" }, formatTokenSum(session.usage)),
       createElement("td", { class: "number", "data-label": "cost", title: session.children_usage ? "Its own calls + those of the children that it asked" : null }, formatSessionCost(session)));
   }
