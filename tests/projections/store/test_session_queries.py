@@ -27,9 +27,10 @@ from turnlog.events.model.turn_events import TurnFailed, TurnSubmitted
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read import session_queries
+from turnlog.projections.store.read.row_types import SessionPageMark
 from turnlog.projections.store.read.session_orders import (
     SessionOrder,
-    SessionPageMark,
+    format_page_mark,
     parse_page_mark,
 )
 from turnlog.projections.store.read.session_queries import SessionQuery
@@ -117,7 +118,7 @@ async def test_pages_of_every_order_list_each_session_once(
                 connection, "t", SessionQuery(), order=order, limit=1, before=before
             )
         seen += [row.session for row in page.sessions]
-        mark = page.before.format_mark(order) if page.before else None
+        mark = format_page_mark(page.before, order) if page.before else None
     assert (seen, mark) == (names, None)
 
 

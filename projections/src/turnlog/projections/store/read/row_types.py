@@ -13,7 +13,6 @@ from turnlog.events.model.tool_events import ApprovalDecision
 from turnlog.events.model.turn_events import FinishReason
 from turnlog.projections.session_views.call_times import CallDurations
 from turnlog.projections.session_views.cost_totals import NO_COST, CostTotal
-from turnlog.projections.store.read.session_orders import SessionPageMark
 from turnlog.projections.uses.use_records import UseWay
 
 
@@ -110,6 +109,16 @@ class TurnUsageTotal:
     """Those of its children's turns, and of the turns that these asked for."""
     total_usage: UsageTotal
     """Both together."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPageMark:
+    """The last session of a page."""
+
+    position: int
+    """The stream position of its opening."""
+    rank: int | str
+    """What it is sorted by."""
 
 
 @dataclass(frozen=True, slots=True)

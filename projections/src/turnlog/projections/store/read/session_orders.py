@@ -8,13 +8,13 @@ whose rank changes meanwhile may be on two pages or on none; in the order of ope
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from sqlalchemy import ColumnElement, and_, func, or_, select
 
 from turnlog.events.errors import Refused
 from turnlog.projections.store.read.row_filters import sum_column
+from turnlog.projections.store.read.row_types import SessionPageMark
 from turnlog.projections.store.schema.read_model_tables import ATTEMPTS, SESSIONS, TURNS
 
 SessionOrder = Literal["opened", "last", "near", "cost", "failed"]
@@ -60,25 +60,17 @@ _MARK: Final = re.compile(r"(?P<position>[1-9][0-9]{0,14})(?:\.(?P<rank>[0-9TZ:.
 _COUNT: Final = re.compile(r"-1|[0-9]{1,18}")
 
 
-@dataclass(frozen=True, slots=True)
-class SessionPageMark:
-    """The last session of a page."""
+def format_page_mark(mark: SessionPageMark, order: SessionOrder) -> str:
+    """Return the end of a page as the text that a client sends for the next one."""
+    return f"{mark.position}" if order == "opened" else f"{mark.position}.{mark.rank}"
 
-    position: int
-    """The stream position of its opening."""
-    rank: int | str
-    """What it is sorted by."""
 
-    def format_mark(self, order: SessionOrder) -> str:
-        """Return it as the text that a client sends for the next page."""
-        return f"{self.position}" if order == "opened" else f"{self.position}.{self.rank}"
-
-    def build_condition(self, order: SessionOrder) -> ColumnElement[bool]:
-        """Return the condition that later sessions of the order meet."""
-        rank, position = RANKS[order], _SESSION_COLUMNS.opened_position
-        if order == "opened":
-            return position < self.position
-        return or_(rank < self.rank, and_(rank == self.rank, position < self.position))
+def build_page_condition(mark: SessionPageMark, order: SessionOrder) -> ColumnElement[bool]:
+    """Return the condition that the sessions after a page meet."""
+    rank, position = RANKS[order], _SESSION_COLUMNS.opened_position
+    if order == "opened":
+        return position < mark.position
+    return or_(rank < mark.rank, and_(rank == mark.rank, position < mark.position))
 
 
 def parse_page_mark(text: str, order: SessionOrder) -> SessionPageMark:

@@ -51,10 +51,15 @@ from turnlog.projections.store.read.row_types import (
     ListedCall,
     ListedOrigin,
     ListedSession,
+    SessionPageMark,
     SessionRowPage,
     UsageTotal,
 )
-from turnlog.projections.store.read.session_orders import RANKS, SessionOrder, SessionPageMark
+from turnlog.projections.store.read.session_orders import (
+    RANKS,
+    SessionOrder,
+    build_page_condition,
+)
 from turnlog.projections.store.schema.read_model_tables import (
     ATTEMPTS,
     ATTRIBUTES,
@@ -144,7 +149,7 @@ async def list_sessions(
         .limit(limit + 1)
     )
     if before is not None:
-        found = found.where(before.build_condition(order))
+        found = found.where(build_page_condition(before, order))
     rows = (await connection.execute(found)).mappings().all()
     last = None
     if len(rows) > limit:

@@ -50,9 +50,9 @@ from turnlog.services.cli.views.theme import (
     MUTED,
     WARNING,
     create_listing,
+    render_budget_share,
     render_labelled_text,
 )
-from turnlog.services.cli.views.token_view import render_budget_share
 
 LABEL_WIDTH: Final = 9
 """Columns of the speaker's label."""

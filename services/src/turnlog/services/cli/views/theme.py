@@ -44,6 +44,9 @@ WARNING: Final = "#d48a1f"
 
 _COLOUR_WHEEL: Final = ("#5f87ff", "#af5fff", "#1fa8a0", "#d48a1f", "#d75faf", "#87a52a", "#c9744f")
 
+_CROWDED, _TIGHT = 0.9, 0.7
+"""Shares of a budget from which a prompt is shown as nearly full."""
+
 _FIXED_COLOURS: Final = {"history": "#7d8aa5", "input": "#2fb36a"}
 
 
@@ -95,6 +98,13 @@ def render_labelled_text(label: str, text: str, colour: str, width: int, style: 
 def render_confirmation(what: str, sequence: int) -> Text:
     """Render what a command did, and the event that records it."""
     return Text("✓ ", GOOD).append(what, "default").append(f"  event {sequence}", MUTED)
+
+
+def render_budget_share(share: float | None) -> Text:
+    """Render how much of its budget a prompt takes; nothing where it has none."""
+    if share is None:
+        return Text()
+    return Text(f"{share:.0%}", BAD if share > _CROWDED else WARNING if share > _TIGHT else GOOD)
 
 
 def create_listing(*, whole_width: bool = False) -> Table:

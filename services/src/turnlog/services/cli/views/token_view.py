@@ -24,19 +24,17 @@ from turnlog.services.cli.views.text_format import (
     format_count,
 )
 from turnlog.services.cli.views.theme import (
-    BAD,
     GOOD,
     MUTED,
     WARNING,
     choose_colours,
     choose_component_colours,
     create_listing,
+    render_budget_share,
 )
 
 PROMPT_BAR_WIDTH = 60
 """Columns of the bar of one prompt."""
-
-_CROWDED, _TIGHT = 0.9, 0.7
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +132,6 @@ def _render_prompt_total(manifest: Manifest) -> Text:
         line.append(f" of {manifest.budget:,} · ")
         line.append_text(render_budget_share(manifest.tokens / manifest.budget))
     return line.append(f" · counted by {counter}", MUTED)
-
-
-def render_budget_share(share: float | None) -> Text:
-    """Render how much of its budget a prompt takes; nothing where it has none."""
-    if share is None:
-        return Text()
-    return Text(f"{share:.0%}", BAD if share > _CROWDED else WARNING if share > _TIGHT else GOOD)
 
 
 GROWTH_BAR_WIDTH: Final = 24

@@ -23,7 +23,11 @@ from turnlog.projections.session.open_turn import OpenTurn, list_undecided_tools
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.read_your_writes import read_folded_sequence
-from turnlog.projections.store.read.session_orders import SessionOrder, parse_page_mark
+from turnlog.projections.store.read.session_orders import (
+    SessionOrder,
+    format_page_mark,
+    parse_page_mark,
+)
 from turnlog.projections.store.read.session_queries import SessionQuery
 from turnlog.projections.store.read.session_queries import list_sessions as list_session_rows
 from turnlog.services.command_handling.row_waits import RowWaits
@@ -86,7 +90,7 @@ class SessionReading:
             page = await list_session_rows(
                 connection, tenant, query, order=order, limit=limit, before=mark
             )
-        after = None if page.before is None else page.before.format_mark(order)
+        after = None if page.before is None else format_page_mark(page.before, order)
         sessions = tuple(SessionRow.model_validate(row) for row in page.sessions)
         return SessionPage(sessions=sessions, next=after)
 
