@@ -97,30 +97,6 @@ class SessionFilterOptions(SessionConditionOptions):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GrowthOptions:
-    """Which calls `turnlog growth` counts, as the query parameters of `GET /v1/growth` say."""
-
-    blueprint: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only calls of this blueprint.")
-    ] = None
-    profile: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only calls of this profile.")
-    ] = None
-    kind: Annotated[str | None, typer.Option(metavar="NAME", help="Only calls of this kind.")] = (
-        None
-    )
-    model: Annotated[str | None, typer.Option(metavar="NAME", help="Only calls to this model.")] = (
-        None
-    )
-    since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Only calls made at or after this time.")
-    ] = None
-    until: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Only calls made before this time.")
-    ] = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionListOptions(SessionFilterOptions):
     """Options of `turnlog sessions`."""
 

@@ -63,6 +63,7 @@ _BUCKETS: Final[dict[GrowthBucket, tuple[int, str]]] = {
 """How much of a time a bucket has, and what makes that its beginning."""
 
 MAX_GROWTH_GROUPS: Final = 10_000
+"""Groups in one answer; a question that has more is refused."""
 
 _CALL_COLUMNS: Final = CALLS.c
 

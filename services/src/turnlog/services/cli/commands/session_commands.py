@@ -17,7 +17,7 @@ from turnlog.services.cli.options import (
     ReadTarget,
     SessionArgument,
 )
-from turnlog.services.cli.session_options import GrowthOptions, SessionListOptions
+from turnlog.services.cli.session_options import SessionListOptions
 
 if TYPE_CHECKING:
     from turnlog.services.api.prompt_payloads import AssembledPromptView, WindowView
@@ -46,6 +46,30 @@ class PreviewOptions:
     model: Annotated[str | None, typer.Option("--model", metavar="NAME", help="Another model.")] = (
         None
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrowthOptions:
+    """Which calls `turnlog growth` counts, as the query parameters of `GET /v1/growth` say."""
+
+    blueprint: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only calls of this blueprint.")
+    ] = None
+    profile: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only calls of this profile.")
+    ] = None
+    kind: Annotated[str | None, typer.Option(metavar="NAME", help="Only calls of this kind.")] = (
+        None
+    )
+    model: Annotated[str | None, typer.Option(metavar="NAME", help="Only calls to this model.")] = (
+        None
+    )
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Only calls made at or after this time.")
+    ] = None
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Only calls made before this time.")
+    ] = None
 
 
 def list_sessions(
