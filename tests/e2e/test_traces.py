@@ -57,11 +57,13 @@ async def traced(host: ProcessHost, provider: OpenAIServer) -> AsyncIterator[Tra
 
 async def test_turn_is_one_trace_that_begins_before_the_gateway(traced: TracedTurn) -> None:
     (request,) = traced.collector.find_spans("gateway", "POST /v1/sessions/{session}/turns")
-    (turn,) = traced.collector.find_spans("worker", "invoke_workflow turn")
+    # A worker begins a turn again, in a span of its own, when the log was out of its reach.
+    turns = traced.collector.find_spans("worker", "invoke_workflow turn")
     chats = traced.collector.find_spans("worker", CHAT)
     assert (request.trace, request.parent) == (TRACE, SPAN)
-    assert (turn.trace, turn.parent) == (TRACE, request.id)
-    assert [(chat.trace, chat.parent) for chat in chats] == [(TRACE, turn.id)] * 2
+    assert {(turn.trace, turn.parent) for turn in turns} == {(TRACE, request.id)}
+    assert [chat.trace for chat in chats] == [TRACE] * 2
+    assert {chat.parent for chat in chats} <= {turn.id for turn in turns}
 
 
 async def test_every_event_of_a_turn_names_its_trace(traced: TracedTurn) -> None:

@@ -1,4 +1,4 @@
-"""A collector of traces that receives OTLP over HTTP and keeps the spans."""
+"""A collector that receives OTLP over HTTP, keeps the spans and passes over the metrics."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ def run_collector() -> Generator[TraceCollector]:
 
         def do_POST(self) -> None:
             sent = self.rfile.read(int(self.headers["content-length"]))
-            spans.extend(_parse_spans(sent))
+            if self.path == "/v1/traces":
+                spans.extend(_parse_spans(sent))
             self.send_response(200)
             self.send_header("content-length", "0")
             self.end_headers()
