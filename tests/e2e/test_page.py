@@ -10,6 +10,8 @@ import pytest
 from tests.e2e.browser import CHROMIUM, Browser, build_input_script, build_texts_script
 from tests.services.gateway.gateway_service import RunningGateway
 from tests.services.gateway.sentence_samples import list_sentences
+from turnlog.services.gateway.page_linking import link_scripts
+from turnlog.services.gateway.static_ui import read_sources
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
@@ -45,6 +47,19 @@ async def test_session_list_shows_every_session_and_search_finds_one(
     await browser.trigger_click(".list .title a")
     await browser.wait_for(f"{LAST_REPLY} === 'Cool and dark.'")
     assert await browser.run_script("location.hash") == "#/sessions/apples"
+
+
+async def test_first_load_takes_twelve_requests_at_most(
+    stand: RunningGateway, browser: Browser
+) -> None:
+    session = await stand.open_session("assistant")
+    await stand.submit_and_answer(session, "How are plums stored?", "Likewise.")
+    for hash_, shown in (("", ".list tbody tr"), (f"#/sessions/{session}", ".bubble.reply")):
+        await browser.open_page(f"{stand.address}/{hash_}")
+        await browser.wait_for(f"document.querySelector('{shown}')?.textContent")
+        # The page itself is not among them.
+        resources = await browser.run_script("performance.getEntriesByType('resource').length")
+        assert 3 < resources < 12
 
 
 @pytest.mark.slow("it drives a browser on a service of its own")
@@ -242,9 +257,10 @@ async def test_event_has_the_same_description_as_on_the_command_line(
     await browser.open_page(stand.address)
     await browser.wait_for("document.querySelector('.sessions') !== null")
     envelopes = json.dumps([envelope for envelope, _ in samples])
+    scripts = link_scripts(read_sources(), "events/event_sentences.js")
     described = await browser.run_script(
-        "import('/page/events/event_sentences.js')"
-        f".then((module) => {envelopes}.map(module.describeEvent))"
+        f"(() => {{ {scripts} return {envelopes}.map("
+        "linked['events/event_sentences.js'].describeEvent); })()"
     )
     assert described == [sentence for _, sentence in samples]
 

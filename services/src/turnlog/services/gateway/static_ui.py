@@ -8,7 +8,7 @@ session text as text and never as markup.
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -19,6 +19,7 @@ from fastapi import APIRouter, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from turnlog.services.gateway.page_linking import link_scripts, link_styles
 from turnlog.services.platform.concurrency import run_in_thread
 
 router = APIRouter(include_in_schema=False)
@@ -70,10 +71,12 @@ async def serve_static_file(request: Request, name: str) -> Response:
     return _create_file_response(request, files, name)
 
 
-def list_static_files() -> frozenset[str]:
-    """Return the paths of all files of the user interface, relative to their folder."""
-    files = (path for path in STATIC_FOLDER.rglob("*") if path.is_file())
-    return frozenset(path.relative_to(STATIC_FOLDER).as_posix() for path in files)
+def read_sources() -> Mapping[str, str]:
+    """Read the files that the user interface is written in, by path in their folder."""
+    return {
+        path.relative_to(STATIC_FOLDER).as_posix(): path.read_text()
+        for path in sorted(STATIC_FOLDER.rglob("*.*"))
+    }
 
 
 async def _load_files() -> Mapping[str, StaticFile]:
@@ -84,20 +87,14 @@ async def _load_files() -> Mapping[str, StaticFile]:
 # The files do not change while a process runs.
 @cache
 def _read_files() -> Mapping[str, StaticFile]:
-    names = list_static_files()
-    contents = {name: (STATIC_FOLDER / name).read_bytes() for name in names}
-    contents[INDEX] = _insert_preloads(contents[INDEX], names)
-    return {name: _build_file(name, content) for name, content in contents.items()}
-
-
-def _insert_preloads(index: bytes, names: Iterable[str]) -> bytes:
-    """Name every script in the index: browsers find the imports of one only when they read it."""
-    links = "".join(
-        f'  <link rel="modulepreload" href="/page/{name}">\n'
-        for name in sorted(names)
-        if name.endswith(".js")
-    )
-    return index.replace(b"</head>", links.encode() + b"</head>")
+    sources = read_sources()
+    files = {
+        INDEX: sources[INDEX],
+        "icon.svg": sources["icon.svg"],
+        "scripts.js": link_scripts(sources, "app/router.js"),
+        "styles.css": link_styles(sources, "styles/styles.css"),
+    }
+    return {name: _build_file(name, text.encode()) for name, text in files.items()}
 
 
 def _build_file(name: str, content: bytes) -> StaticFile:
