@@ -74,7 +74,7 @@ async def serve_static_file(request: Request, name: str) -> Response:
 def read_sources() -> Mapping[str, str]:
     """Read the files that the user interface is written in, by path in their folder."""
     return {
-        path.relative_to(STATIC_FOLDER).as_posix(): path.read_text()
+        path.relative_to(STATIC_FOLDER).as_posix(): path.read_bytes().decode()
         for path in sorted(STATIC_FOLDER.rglob("*.*"))
     }
 
