@@ -196,8 +196,9 @@ async def test_usage_is_grouped_and_filtered_by_the_address(
     total = report["total"]
     shown = await browser.run_script(build_texts_script(".usage tfoot td"))
     assert shown[:7] == ["4", "2", "1", "1", "0", "0", "0%"]
-    assert [int(each.strip("≥ ").replace(",", "")) for each in shown[7:9]] == [
+    assert [int(each.strip("≥ ").replace(",", "")) for each in shown[7:10]] == [
         total["input_tokens"],
+        total["cached_tokens"],
         total["output_tokens"],
     ]
     await browser.trigger_click(".usage tbody a")
@@ -216,3 +217,21 @@ async def test_usage_is_grouped_and_filtered_by_the_address(
     await browser.run_script("location.hash = '#/usage?since=yesterday'")
     await browser.wait_for("document.querySelector('.usage .fault')?.textContent.includes('since')")
     browser.events.clear()
+
+
+@pytest.mark.slow("it drives a browser on a service of its own")
+async def test_code_of_a_failure_leads_to_the_sessions_that_have_it(
+    stand: RunningGateway, browser: Browser
+) -> None:
+    session = await stand.open_session("assistant")
+    stand.model.scripts.append([ModelFailure("bad_request", "the provider refused it")])
+    failing = {"text": "And plums?", "user": "unlucky"}
+    await stand.http.post(f"/v1/sessions/{session}/turns", params={"wait": 60}, json=failing)
+    last = (await stand.fetch_json(f"/v1/sessions/{session}"))["sequence"]
+    await stand.fetch_json(f"/v1/sessions/{session}/calls", min_sequence=last)
+    await browser.open_page(f"{stand.address}/#/usage?group_by=failure&user=unlucky")
+    await browser.wait_for(f"{USAGE_GROUPS}.join() === 'bad_request,all'")
+    await browser.trigger_click(".usage tbody a")
+    await browser.wait_for("document.querySelector('.only')?.textContent.includes('bad_request')")
+    listed = "[...document.querySelectorAll('.list .title a')].map((each) => each.hash)"
+    await browser.wait_for(f"{listed}.includes('#/sessions/{session}')")

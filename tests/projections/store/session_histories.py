@@ -25,6 +25,7 @@ from turnlog.events.model.call_events import (
 )
 from turnlog.events.model.manifest import (
     AppliedTrimStep,
+    CachePrefix,
     CounterRef,
     HistorySource,
     Manifest,
@@ -94,6 +95,7 @@ def build_assembled(
     steps: tuple[AppliedTrimStep, ...] = (),
     kind: str = "reply",
     profile: str | None = None,
+    prefix: CachePrefix | None = None,
 ) -> ContextAssembled:
     manifest = Manifest(
         kind=kind,
@@ -105,6 +107,7 @@ def build_assembled(
         tokens=sum(p.tokens for p in parts if p.is_included),
         parts=parts,
         steps=steps,
+        prefix=prefix,
         digest=compute_digest(call),
     )
     return ContextAssembled(

@@ -334,6 +334,8 @@ async def test_profile_phase_and_failed_turns_are_filters(
     for query, found in (
         (SessionQuery(failed=True), ["failed"]),
         (SessionQuery(failed=False), ["plain", "calm"]),
+        (SessionQuery(failure="bad_request"), ["failed"]),
+        (SessionQuery(failure="timeout"), []),
         (SessionQuery(phase="one"), ["calm"]),
         (SessionQuery(phase="two"), ["failed"]),
         (SessionQuery(profile="agent"), ["failed"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -19,13 +20,18 @@ from tests.projections.store.session_histories import (
 )
 from turnlog.events.content import compute_digest
 from turnlog.events.errors import Refused
-from turnlog.events.model.manifest import AppliedTrimStep, PromptPart
+from turnlog.events.model.manifest import AppliedTrimStep, CachePrefix, PromptPart
 from turnlog.events.model.session_events import BlueprintMoved, BlueprintRef
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.session_views.cost_totals import CostTotal
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read import token_ledger
-from turnlog.projections.store.read.row_types import CallGrowth, GroupGrowth
+from turnlog.projections.store.read.row_types import (
+    CallGrowth,
+    GroupGrowth,
+    PrefixBreaks,
+    RuleSavings,
+)
 from turnlog.projections.store.read.token_ledger import (
     GrowthBucket,
     GrowthFilter,
@@ -134,12 +140,17 @@ async def test_token_growth_is_grouped_by_blueprint_profile_and_kind(
     await story.append_events(build_opened(), build_submitted(1, "one"), plan, reply)
     await fold_log(store, story.log)
     both = {"history": 30, "system": 20}
-    assert await read_group_growth(store, "all") == [
-        GroupGrowth(group=None, calls=2, tokens=50, savings=7, components=both, cut_turns=0)
-    ]
-    assert await read_group_growth(store, "blueprint") == [
-        GroupGrowth(group="assistant", calls=2, tokens=50, savings=7, components=both, cut_turns=0)
-    ]
+    together = GroupGrowth(
+        group=None,
+        calls=2,
+        tokens=50,
+        savings=7,
+        components=both,
+        cut_turns=0,
+        rules=(RuleSavings("drop_oldest_pairs", calls=1, tokens=7),),
+    )
+    assert await read_group_growth(store, "all") == [together]
+    assert await read_group_growth(store, "blueprint") == [replace(together, group="assistant")]
     assert [each.group for each in await read_group_growth(store, "profile")] == ["agent"]
     assert await read_group_growth(store, "kind") == [
         GroupGrowth(
@@ -149,12 +160,64 @@ async def test_token_growth_is_grouped_by_blueprint_profile_and_kind(
             savings=7,
             components={"history": 30, "system": 10},
             cut_turns=0,
+            rules=together.rules,
         ),
         GroupGrowth(
             group="reply", calls=1, tokens=10, savings=0, components={"system": 10}, cut_turns=0
         ),
     ]
     assert await read_group_growth(store, "all", since=datetime(2030, 1, 1, tzinfo=UTC)) == []
+
+
+async def test_rules_of_a_group_are_summed_over_its_calls(
+    store: ReadModelStore, story: StoredSession
+) -> None:
+    await story.append_events(
+        build_opened(),
+        build_submitted(1, "one"),
+        build_assembled(1, "1.1", build_condensed_tools(5, saved=45), steps=(TRIM,)),
+        build_assembled(1, "1.2", build_condensed_tools(5, saved=90)),
+        build_assembled(1, "1.3", build_part("system", tokens=10), kind="plan"),
+    )
+    await fold_log(store, story.log)
+    plan, reply = await read_group_growth(store, "kind")
+    assert plan.rules == ()
+    assert reply.rules == (
+        RuleSavings("names", calls=2, tokens=135),
+        RuleSavings("drop_oldest_pairs", calls=1, tokens=7),
+    )
+
+
+async def test_prompts_that_differ_from_those_before_them_are_summed_by_layer(
+    store: ReadModelStore, story: StoredSession
+) -> None:
+    def follow(call: str, tokens: int, ended_by: str | None) -> CachePrefix:
+        return CachePrefix(call=call, messages=1, tokens=tokens, ended_by=ended_by)
+
+    system = build_part("system", tokens=100)
+    await story.append_events(
+        build_opened(),
+        build_submitted(1, "one"),
+        build_assembled(1, "1.1", system),
+        build_assembled(1, "1.2", system, system, prefix=follow("1.1", 100, None)),
+        build_assembled(1, "1.3", system, prefix=follow("1.2", 60, "history")),
+        build_assembled(1, "1.4", system, prefix=follow("1.3", 90, "history")),
+        build_assembled(1, "1.5", system, prefix=follow("1.4", 0, "persona")),
+        # A counter that was corrected in between counts fewer tokens in the same prompt.
+        build_assembled(1, "1.6", system, prefix=follow("1.5", 110, "input")),
+    )
+    calls = await read_call_growth(store, story)
+    assert [(each.prefix_call, each.prefix_tokens, each.prefix_ended_by) for each in calls[:3]] == [
+        (None, None, None),
+        ("1.1", 100, None),
+        ("1.2", 60, "history"),
+    ]
+    (group,) = await read_group_growth(store, "all")
+    assert group.prefix_breaks == (
+        PrefixBreaks("history", calls=2, tokens=140 + 10),
+        PrefixBreaks("persona", calls=1, tokens=100),
+        PrefixBreaks("input", calls=1, tokens=0),
+    )
 
 
 async def test_group_cost_sums_its_attempts_and_counts_unpriced_calls(

@@ -25,6 +25,7 @@ from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.session_views.cost_totals import CostTotal
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.row_types import UsageFigures
+from turnlog.projections.store.read.token_ledger import GrowthFilter, list_group_growth
 from turnlog.projections.store.read.usage_queries import (
     AttributeGrouping,
     UsageFilter,
@@ -147,6 +148,41 @@ async def test_usage_is_grouped_by_each_dimension_within_the_time_range(
     assert await read_usage(store, by, later) == {}
     earlier = UsageFilter(until=datetime(2027, 1, 1, tzinfo=UTC))
     assert list(await read_usage(store, by, earlier)) == [group]
+
+
+async def test_usage_is_grouped_by_the_code_of_failures(
+    store: ReadModelStore, story: StoredSession
+) -> None:
+    await story.append_events(build_opened(), *build_turn(1, "ann", 40))
+    for turn, code in ((2, "timeout"), (3, "guard"), (4, "timeout")):
+        failed = TurnFailed(turn=turn, code=code, detail="-", retryable=True)
+        await story.append_events(*build_turn(turn, "ann", 10, failed))
+    await fold_log(store, story.log)
+    found = await read_usage(store, "failure")
+    assert {code: (used.turns, used.failed) for code, used in found.items()} == {
+        None: (1, 0),
+        "guard": (1, 1),
+        "timeout": (2, 2),
+    }
+    assert found["timeout"].cost.micro_dollars == 20
+
+
+async def test_tokens_of_caches_are_summed_apart(
+    store: ReadModelStore, story: StoredSession
+) -> None:
+    await story.append_events(build_opened())
+    for turn, figures in enumerate(({"cached_tokens": 30, "cache_write_tokens": 4}, {}), 1):
+        ended = build_ended(turn, 1, tokens=40, micro_dollars=1)
+        usage = ended.usage.model_copy(update=figures)
+        submitted, started, assembled, *_ = build_turn(turn, "ann", 40)
+        await story.append_events(submitted, started, assembled)
+        await story.append_events(ended.model_copy(update={"usage": usage}))
+    await fold_log(store, story.log)
+    (total,) = (await read_usage(store)).values()
+    assert (total.input_tokens, total.cached_tokens, total.cache_write_tokens) == (80, 30, 4)
+    async with store.open_reader() as connection:
+        (group,) = await list_group_growth(connection, "t", "all", GrowthFilter())
+    assert (group.input_tokens, group.cached_tokens) == (80, 30)
 
 
 async def test_usage_is_grouped_by_the_value_of_an_attribute_in_force(

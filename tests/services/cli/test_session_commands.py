@@ -476,7 +476,7 @@ def test_quota_limits_of_a_user_are_set_together_and_shown(
 
 
 def test_usage_can_be_grouped_and_filtered(turnlog: RunCommand, played: RecordedSession) -> None:
-    def count_turns(*options: str) -> tuple[int, list[str]]:
+    def count_turns(*options: str) -> tuple[int, list[str | None]]:
         report = turnlog("usage", *options, "-o", "json", *played.here).json
         return report["total"]["turns"], [each["group"] for each in report["groups"]]
 
@@ -486,6 +486,7 @@ def test_usage_can_be_grouped_and_filtered(turnlog: RunCommand, played: Recorded
     turns, groups = count_turns("--group-by", "profile")
     assert turns >= 3
     assert "chat" in groups
+    assert count_turns("--group-by", "failure") == (turns, [None])
     assert count_turns("--since", "2001-01-01T00:00:00Z", "--until", "2100-01-01T00:00:00Z")[0] >= 3
     for narrowed in (
         ("--since", "2100-01-01T00:00:00Z"),

@@ -32,7 +32,7 @@ CACHE_WRITES = [column.name for column in ATTEMPTS.c if column.name != "build"].
     "cache_write_tokens"
 )
 
-LATER_COLUMNS = {"child_turns": 5, "turn_votes": 4}
+LATER_COLUMNS = {"child_turns": 5, "turn_votes": 4, "turns": 7}
 """Tables with columns of a later revision, and how many columns they had before."""
 
 

@@ -30,6 +30,8 @@ class SessionFilters(TypedDict, total=False):
     """A label that it has."""
     failed: bool | None
     """Whether a turn failed."""
+    failure: str | None
+    """The code that a turn failed with."""
     redacted: bool | None
     """Whether a reply was redacted."""
     origin: str | None

@@ -231,6 +231,34 @@ class CallMetrics(ResponseModel):
     """The number of history turns that were cut to fit."""
     copied: bool = False
     """Whether the session is a fork that copied the call; then it is in no sum of the fork."""
+    prefix_call: str | None = None
+    """The earlier call of its kind; null for the first."""
+    prefix_tokens: int | None = None
+    """How many tokens of that call's prompt this one begins with."""
+    prefix_ended_by: str | None = None
+    """The first layer that differs; null if the whole earlier prompt is repeated."""
+
+
+class RuleMetrics(ResponseModel):
+    """What one rule took out of the prompts of a group of calls."""
+
+    rule: str
+    """The rule, such as a step of the ladder."""
+    calls: int
+    """The number of calls whose prompts it shortened."""
+    tokens: int
+    """The tokens that it saved."""
+
+
+class PrefixBreakMetrics(ResponseModel):
+    """The prompts of a group of calls that differ from those before them from the same layer on."""
+
+    layer: str
+    """The first layer that differs."""
+    calls: int
+    """The number of calls."""
+    tokens: int
+    """Tokens of the earlier prompts from there on, which no cache could be read for."""
 
 
 class GroupMetrics(ResponseModel):
@@ -250,6 +278,14 @@ class GroupMetrics(ResponseModel):
     """Tokens that were saved."""
     cut_turns: int
     """The number of history turns that were cut to fit, counted in each call."""
+    rules: tuple[RuleMetrics, ...] = ()
+    """The rules that shortened their prompts, the one that saved most first."""
+    prefix_breaks: tuple[PrefixBreakMetrics, ...] = ()
+    """From where on their prompts differ from those before them, the most tokens first."""
+    input_tokens: int = 0
+    """The tokens that their attempts sent, as far as providers reported them."""
+    cached_tokens: int = 0
+    """What of them providers read from their caches."""
     cost: CostSum
     """What their attempts cost."""
     retrieval_hit_rate: float | None

@@ -73,6 +73,10 @@ class UsageView(ResponseModel):
     """
     input_tokens: int
     """Tokens sent by all attempts, as far as known."""
+    cached_tokens: int
+    """What of them providers read from their caches."""
+    cache_write_tokens: int
+    """What of them providers wrote into their caches."""
     output_tokens: int
     """Tokens received by all attempts, as far as known."""
     total_tokens: int

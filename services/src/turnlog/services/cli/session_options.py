@@ -62,6 +62,10 @@ class SessionConditionOptions:
     failed: Annotated[
         bool | None, typer.Option("--failed", help="Only sessions with a turn that failed.")
     ] = None
+    failure: Annotated[
+        str | None,
+        typer.Option(metavar="CODE", help="Only sessions with a turn that failed with this code."),
+    ] = None
     redacted: Annotated[
         bool | None, typer.Option("--redacted", help="Only sessions with a redacted reply.")
     ] = None

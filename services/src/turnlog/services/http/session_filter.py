@@ -82,6 +82,8 @@ class SessionFilter(BaseModel):
     """The current phase."""
     failed: bool | None = None
     """Whether a turn of the session failed."""
+    failure: str | None = None
+    """The code that a turn of the session failed with, such as `timeout`."""
     label: SessionLabel | None = None
     """A label that the session has."""
     near: Annotated[int, Field(ge=0, le=1_000)] | None = None
@@ -92,7 +94,7 @@ class SessionFilter(BaseModel):
 
         Raises `Refused` for text that cannot be stored and for unknown parameters.
         """
-        for name in ("q", "blueprint", "origin", "profile", "phase", "label"):
+        for name in ("q", "blueprint", "origin", "profile", "phase", "failure", "label"):
             check_text(getattr(self, name) or "", name)
         extra: dict[str, str] = self.model_extra or {}
         if len(extra) > MAX_ATTRIBUTE_FILTERS:

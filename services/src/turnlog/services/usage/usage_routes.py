@@ -25,7 +25,7 @@ router = APIRouter()
 _ATTRIBUTE_PREFIX: Final = "attribute."
 
 UsageGroupingWord = (
-    Literal["all", "user", "profile", "blueprint", "model", "day", "hour"]
+    Literal["all", "user", "profile", "blueprint", "model", "day", "hour", "failure"]
     | Annotated[str, Field(pattern=r"^attribute\..", max_length=200)]
 )
 """A grouping as a query has it; `attribute.NAME` is by an attribute of the session."""
@@ -44,8 +44,8 @@ async def show_usage(
     group_by: Annotated[
         UsageGroupingWord,
         Query(
-            description="What the turns of a group have in common; `attribute.NAME` is the value of"
-            " an attribute of their session"
+            description="What the turns of a group have in common; `failure` is the code of those"
+            " that failed, and `attribute.NAME` the value of an attribute of their session"
         ),
     ] = "all",
     user: Annotated[
@@ -69,7 +69,7 @@ async def show_usage(
 
 def _parse_grouping(word: UsageGroupingWord) -> UsageGrouping:
     match word:
-        case "all" | "user" | "profile" | "blueprint" | "model" | "day" | "hour":
+        case "all" | "user" | "profile" | "blueprint" | "model" | "day" | "hour" | "failure":
             return word
         case _:
             return AttributeGrouping(check_text(word.removeprefix(_ATTRIBUTE_PREFIX), "group_by"))

@@ -96,6 +96,8 @@ def _create_usage(group: str | None, used: UsageFigures, saved_cost: CostTotal) 
         activation_rate=used.guided / used.turns if used.turns else None,
         success_rate=used.completed / ended if ended else None,
         input_tokens=used.input_tokens,
+        cached_tokens=used.cached_tokens,
+        cache_write_tokens=used.cache_write_tokens,
         output_tokens=used.output_tokens,
         total_tokens=used.input_tokens + used.output_tokens,
         unknown_attempts=used.unknown_attempts,

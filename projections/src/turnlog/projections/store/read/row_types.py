@@ -283,6 +283,31 @@ class CallGrowth:
     """Whether the session is a fork that copied the call; then it is in no sum of the fork."""
     cut_turns: int
     """Number of history turns that were cut to fit."""
+    prefix_call: str | None
+    """The earlier call of its kind; None for the first."""
+    prefix_tokens: int | None
+    """How many tokens of its prompt this one begins with."""
+    prefix_ended_by: str | None
+    """The first layer that differs; None if the whole earlier prompt is repeated."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSavings:
+    """What one rule took out of the prompts of a group of calls."""
+
+    rule: str
+    calls: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixBreaks:
+    """The prompts of a group of calls that differ from those before them from the same layer on."""
+
+    layer: str
+    calls: int
+    tokens: int
+    """Tokens of the earlier prompts from there on, which no cache could be read for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -299,6 +324,14 @@ class GroupGrowth:
     components: dict[str, int]
     """Tokens by component."""
     cut_turns: int
+    rules: tuple[RuleSavings, ...] = ()
+    """What shortened the prompts, the rule that saved most first."""
+    prefix_breaks: tuple[PrefixBreaks, ...] = ()
+    """From where on prompts differ from those before them, the most tokens first."""
+    input_tokens: int = 0
+    """What their attempts sent, as providers count."""
+    cached_tokens: int = 0
+    """What of it the providers read from their caches."""
     cost: CostTotal = NO_COST
     """What their attempts cost."""
     retrieval_hit_rate: float | None = None
@@ -318,6 +351,10 @@ class UsageFigures:
     guided: int = 0
     """Turns whose prompts included something that was retrieved."""
     input_tokens: int = 0
+    cached_tokens: int = 0
+    """Of the input tokens, those that the provider read from its cache."""
+    cache_write_tokens: int = 0
+    """Of the input tokens, those that the provider wrote into its cache."""
     output_tokens: int = 0
     unknown_attempts: int = 0
     """Attempts whose tokens nobody counted."""

@@ -125,6 +125,8 @@ class SessionQuery:
     """Its current phase."""
     failed: bool | None = None
     """Whether one of its turns failed."""
+    failure: str | None = None
+    """The code that one of its turns failed with."""
     label: str | None = None
     """A label that it has."""
     near: int | None = None
@@ -230,6 +232,8 @@ def _build_conditions(query: SessionQuery) -> list[ColumnElement[bool]]:
     if query.failed is not None:
         has_failed = _has_turn(TURNS.c.status == "failed")
         conditions.append(has_failed if query.failed else ~has_failed)
+    if query.failure is not None:
+        conditions.append(_has_turn(TURNS.c.failure == replace_nul(query.failure)))
     if query.label is not None:
         conditions.append(_has_label(query.label))
     if query.near is not None:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypedDict, TypeVar
 
 from sqlalchemy import (
+    JSON,
+    BigInteger,
     ColumnElement,
     Subquery,
     Table,
@@ -24,12 +26,13 @@ from sqlalchemy import (
     func,
     null,
     select,
+    true,
 )
 
 from turnlog.events.codec import format_rfc3339
 from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.schema.layer_specs import RAG_COMPONENT
-from turnlog.projections.session_views.cost_totals import NO_COST, CostTotal
+from turnlog.projections.session_views.cost_totals import CostTotal
 from turnlog.projections.store.async_engine import AsyncConnection
 from turnlog.projections.store.read.cost_columns import COST_COLUMNS, build_cost_sum
 from turnlog.projections.store.read.row_filters import (
@@ -40,13 +43,19 @@ from turnlog.projections.store.read.row_filters import (
     select_columns,
     sum_column,
 )
-from turnlog.projections.store.read.row_types import CallGrowth, GroupGrowth
+from turnlog.projections.store.read.row_types import (
+    CallGrowth,
+    GroupGrowth,
+    PrefixBreaks,
+    RuleSavings,
+)
 from turnlog.projections.store.schema.read_model_tables import (
     ATTEMPTS,
     CALLS,
     PINNED_BLUEPRINTS,
     SESSIONS,
     WINDOW_PARTS,
+    encode_json,
     replace_nul,
 )
 
@@ -191,7 +200,9 @@ async def list_group_growth(
         .group_by(*key, _PART_COLUMNS.component)
         .order_by(_PART_COLUMNS.component)
     )
-    cost_by_group = await _sum_group_costs(connection, chosen)
+    spent_by_group = await _sum_group_attempts(connection, chosen)
+    rules_by_group = await _sum_group_rules(connection, chosen)
+    breaks_by_group = await _sum_group_prefix_breaks(connection, chosen)
     components_by_group: defaultdict[_GroupKey, list[tuple[str, int, int]]] = defaultdict(list)
     hit_rates: dict[_GroupKey, float] = {}
     for at, name, component, tokens, cut_turns, included_share in await connection.execute(parts):
@@ -207,7 +218,9 @@ async def list_group_growth(
             savings=savings,
             components={component: taken for component, taken, _ in components_by_group[at, name]},
             cut_turns=sum(cut for _, _, cut in components_by_group[at, name]),
-            cost=cost_by_group.get((at, name), NO_COST),
+            rules=rules_by_group.get((at, name), ()),
+            prefix_breaks=breaks_by_group.get((at, name), ()),
+            **spent_by_group.get((at, name), {}),
             retrieval_hit_rate=hit_rates.get((at, name)),
         )
         for at, name, calls, tokens, savings in rows
@@ -223,7 +236,10 @@ def _choose_calls(
 ) -> Subquery:
     """Return the calls sought that no fork copied, each with the key of its group."""
     at = func.substr(_CALL_COLUMNS.at, 1, _BUCKETS[bucket][0]) if bucket else null()
-    names = ("build", "tenant", "session", "turn", "call", "tokens", "savings")
+    names = (
+        *("build", "tenant", "session", "turn", "call", "tokens", "savings", "optimizations"),
+        *("prefix_call", "prefix_tokens", "prefix_ended_by"),
+    )
     return (
         select(
             *(_CALL_COLUMNS[name] for name in names),
@@ -241,23 +257,94 @@ def _match_rows_of_call(table: Table, chosen: Subquery) -> ColumnElement[bool]:
     return and_(*(table.c[name] == chosen.c[name] for name in names))
 
 
-async def _sum_group_costs(
+async def _sum_group_attempts(
     connection: AsyncConnection, chosen: Subquery
-) -> Mapping[_GroupKey, CostTotal]:
+) -> Mapping[_GroupKey, _SpentFigures]:
     of_call = and_(
         _match_rows_of_call(ATTEMPTS, chosen),
         ATTEMPTS.c.turn == chosen.c.turn,
         ATTEMPTS.c.copied.is_(False),
     )
-    costs = (
-        select(chosen.c.at, chosen.c.group, *label_columns(COST_COLUMNS))
+    columns = {
+        **COST_COLUMNS,
+        "input_tokens": sum_column(ATTEMPTS.c.input_tokens),
+        "cached_tokens": sum_column(ATTEMPTS.c.cached_tokens),
+    }
+    spent = (
+        select(chosen.c.at, chosen.c.group, *label_columns(columns))
         .join_from(chosen, ATTEMPTS, of_call)
         .group_by(chosen.c.at, chosen.c.group)
     )
     return {
-        (row["at"], row["group"]): build_cost_sum(read_figures(row, COST_COLUMNS))
-        for row in (await connection.execute(costs)).mappings()
+        (row["at"], row["group"]): {
+            "input_tokens": row["input_tokens"],
+            "cached_tokens": row["cached_tokens"],
+            "cost": build_cost_sum(read_figures(row, COST_COLUMNS)),
+        }
+        for row in (await connection.execute(spent)).mappings()
     }
+
+
+class _SpentFigures(TypedDict, total=False):
+    input_tokens: int
+    cached_tokens: int
+    cost: CostTotal
+
+
+async def _sum_group_rules(
+    connection: AsyncConnection, chosen: Subquery
+) -> Mapping[_GroupKey, tuple[RuleSavings, ...]]:
+    """Sum what each rule saved, which is JSON in the rows of calls."""
+    is_postgres = connection.dialect.name == "postgresql"
+    stored = cast(chosen.c.optimizations, JSON) if is_postgres else chosen.c.optimizations
+    pairs = func.json_each(stored).table_valued("key", "value")
+    # The value is JSON on Postgres, which becomes a number by way of its text only.
+    tokens = sum_column(cast(cast(pairs.c.value, Text), BigInteger))
+    key = (chosen.c.at, chosen.c.group, pairs.c.key)
+    saved = (
+        select(*key, func.count(), tokens)
+        .select_from(chosen)
+        .join(pairs, true())
+        .where(chosen.c.optimizations != encode_json({}))
+        .group_by(*key)
+        .order_by(tokens.desc(), pairs.c.key)
+    )
+    return _collect_groups(await connection.execute(saved), RuleSavings)
+
+
+async def _sum_group_prefix_breaks(
+    connection: AsyncConnection, chosen: Subquery
+) -> Mapping[_GroupKey, tuple[PrefixBreaks, ...]]:
+    """Sum what the earlier prompts had from where these differ, by the layer that does."""
+    earlier = CALLS.alias()
+    of_prefix = and_(
+        *(earlier.c[name] == chosen.c[name] for name in ("build", "tenant", "session")),
+        earlier.c.call == chosen.c.prefix_call,
+    )
+    lost = earlier.c.tokens - chosen.c.prefix_tokens
+    # A counter that was corrected in between counts the same prompt differently.
+    tokens = sum_column(case((lost > 0, lost), else_=0))
+    key = (chosen.c.at, chosen.c.group, chosen.c.prefix_ended_by)
+    broken = (
+        select(*key, func.count(), tokens)
+        .join_from(chosen, earlier, of_prefix)
+        .where(chosen.c.prefix_ended_by.is_not(None))
+        .group_by(*key)
+        .order_by(tokens.desc(), chosen.c.prefix_ended_by)
+    )
+    return _collect_groups(await connection.execute(broken), PrefixBreaks)
+
+
+_Sum = TypeVar("_Sum", RuleSavings, PrefixBreaks)
+
+
+def _collect_groups(
+    rows: Iterable[Sequence[Any]], shape: type[_Sum]
+) -> Mapping[_GroupKey, tuple[_Sum, ...]]:
+    found: defaultdict[_GroupKey, tuple[_Sum, ...]] = defaultdict(tuple)
+    for at, name, common, calls, tokens in rows:
+        found[at, name] += (shape(common, calls, tokens),)
+    return found
 
 
 def _choose_group_column(by: GrowthGrouping) -> ColumnElement[Any]:

@@ -57,9 +57,10 @@ class AttributeGrouping:
 
 
 UsageGrouping = (
-    Literal["all", "user", "profile", "blueprint", "model", "day", "hour"] | AttributeGrouping
+    Literal["all", "user", "profile", "blueprint", "model", "day", "hour", "failure"]
+    | AttributeGrouping
 )
-"""How turns are grouped."""
+"""How turns are grouped; a failure is the code of one that failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,8 @@ class UsageFilter:
 
 
 _COUNTED: Final = tuple(each.name for each in fields(UsageFigures) if each.name != "cost")
+
+_TOKEN_COLUMNS: Final = ("input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens")
 
 _LENGTH_BY_GROUPING: Final[Mapping[str, int]] = {
     "day": len("2026-11-23"),
@@ -106,8 +109,7 @@ async def list_usage(
             func.count().filter(column.status == "failed").label("failed"),
             func.count().filter(column.status == "cancelled").label("cancelled"),
             func.count().filter(column.guided == 1).label("guided"),
-            sum_column(column.input_tokens).label("input_tokens"),
-            sum_column(column.output_tokens).label("output_tokens"),
+            *(sum_column(column[name]).label(name) for name in _TOKEN_COLUMNS),
             sum_column(column.unknown_attempts).label("unknown_attempts"),
             sum_column(saved).label("saved_tokens"),
             func.count(saved).label("saving_turns"),
@@ -184,10 +186,10 @@ def _select_spent(tenant: str, sought: UsageFilter) -> Subquery:
             columns.asked_by,
             columns.status,
             columns.submitted_at,
+            columns.failure,
             case((retrieved, 1), else_=0).label("guided"),
             func.max(spent.attempt).label("last_attempt"),
-            func.sum(spent.input_tokens).label("input_tokens"),
-            func.sum(spent.output_tokens).label("output_tokens"),
+            *(func.sum(spent[name]).label(name) for name in _TOKEN_COLUMNS),
             func.count().filter(unknown).label("unknown_attempts"),
             *label_columns(COST_COLUMNS),
         )
@@ -249,7 +251,7 @@ def _choose_group_column(turns: Subquery, by: UsageGrouping) -> ColumnElement[An
             return literal(None)
         case "user":
             return turns.c.asked_by
-        case "profile" | "blueprint" | "model":
+        case "profile" | "blueprint" | "model" | "failure":
             return turns.c[by]
         case "day" | "hour":
             return func.substr(turns.c.submitted_at, 1, _LENGTH_BY_GROUPING[by])

@@ -188,9 +188,10 @@ TURNS: Final = _build_row_table(
     _build_text_column("submitted_at", null=False),
     _build_text_column("asked_by"),
     _build_flag_column("counted"),
+    _build_text_column("failure"),
 )
 """One row per turn. A turn is `counted` where somebody asked for it: not in a fork that copied it,
-and not where an application recorded a text of its own.
+and not where an application recorded a text of its own. `failure` is the code of one that failed.
 """
 
 CALLS: Final = _build_row_table(
@@ -215,10 +216,15 @@ CALLS: Final = _build_row_table(
     _build_number_column("characters"),
     # Rows of earlier releases do not say it, and are read until there are others.
     Column("copied", Boolean, nullable=False, server_default=false()),
+    _build_text_column("prefix_call"),
+    _build_number_column("prefix_tokens"),
+    _build_text_column("prefix_ended_by"),
 )
 """One row per call with a fixed prompt; `attempt`, `finish` and `characters` are set when it is
 answered. `optimizations` is JSON: the rules that shortened the prompt, with the tokens each saved.
-A `copied` call was made in the session that this one was forked from.
+A `copied` call was made in the session that this one was forked from. Its prompt begins with
+`prefix_tokens` of that of `prefix_call`, the earlier one of its kind: all of them unless
+`prefix_ended_by` names a layer.
 """
 
 ATTEMPTS: Final = _build_row_table(

@@ -164,6 +164,12 @@ def build_call_rows(recorded: RecordedEvent, event: ContextAssembled) -> Iterato
         "savings": sum(saved.values()),
         "copied": recorded.envelope.copyof is not None,
     }
+    if prefix := manifest.prefix:
+        values |= {
+            "prefix_call": prefix.call,
+            "prefix_tokens": prefix.tokens,
+            "prefix_ended_by": prefix.ended_by,
+        }
     yield PutRow(CALLS, key, values)
     if manifest.budget:
         share = manifest.tokens * 1_000 // manifest.budget
@@ -260,8 +266,8 @@ def _build_event_changes(recorded: RecordedEvent) -> Iterator[RowChange]:
             yield from _build_prompt_rows(recorded, event)
         case TurnReleased(turn=turn):
             yield _patch_turn(recorded, turn, "open")
-        case TurnFailed(turn=turn):
-            yield _patch_turn(recorded, turn, "failed")
+        case TurnFailed() as event:
+            yield _build_failed_turn(recorded, event)
         case TurnCancelled(turn=turn):
             yield _patch_turn(recorded, turn, "cancelled")
         case ReplyRedacted() as event:
@@ -372,6 +378,11 @@ def _patch_session(recorded: RecordedEvent, **values: ColumnValue) -> PatchRow:
 
 def _patch_turn(recorded: RecordedEvent, turn: int, status: TurnStatus) -> PatchRow:
     return PatchRow(TURNS, (recorded.tenant, recorded.session, turn), {"status": status})
+
+
+def _build_failed_turn(recorded: RecordedEvent, event: TurnFailed) -> RowChange:
+    key = (recorded.tenant, recorded.session, event.turn)
+    return PatchRow(TURNS, key, {"status": "failed", "failure": event.code})
 
 
 def _build_opened_session(recorded: RecordedEvent, event: SessionOpened) -> Iterator[RowChange]:

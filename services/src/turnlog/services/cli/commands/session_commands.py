@@ -253,7 +253,7 @@ def show_growth(
     """Show the growth of prompts: tokens by component and call, trimmed and saved tokens."""
     from turnlog.client.operations import build_read
     from turnlog.contract.call_payloads import GrowthView
-    from turnlog.services.cli.views.token_view import render_growth
+    from turnlog.services.cli.views.growth_view import render_growth
 
     query = {"session": session, "group_by": group_by, "bucket": bucket, **asdict(filters)}
     show_answer(

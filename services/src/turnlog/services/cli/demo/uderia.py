@@ -32,9 +32,9 @@ from turnlog.services.cli.error_display import describe_error, print_error
 from turnlog.services.cli.knowledge.knowledge_actions import import_knowledge, send_search
 from turnlog.services.cli.options import ServiceTarget
 from turnlog.services.cli.views.event_view import render_events
+from turnlog.services.cli.views.growth_view import render_growth
 from turnlog.services.cli.views.provenance_view import render_origin
 from turnlog.services.cli.views.theme import FAMILY_COLOURS, MUTED
-from turnlog.services.cli.views.token_view import render_growth
 from turnlog.services.cli.views.why_view import render_explained_omissions
 
 SCRIPTED_MODEL: Final = "scripted/uderia"

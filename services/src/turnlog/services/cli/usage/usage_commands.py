@@ -15,7 +15,7 @@ def show_usage(
         str,
         typer.Option(
             "--group-by",
-            metavar="all|user|profile|blueprint|model|day|hour|attribute.NAME",
+            metavar="all|user|profile|blueprint|model|day|hour|failure|attribute.NAME",
             help="Group turns by this; attribute.NAME is an attribute of their session.",
         ),
     ] = "all",

@@ -19,7 +19,7 @@ from turnlog.services.cli.views.theme import MUTED, create_listing
 
 _COLUMNS: Final = (
     *("turns", "failed", "cancelled", "open", "guided"),
-    *("sent", "received", "saved", "cost"),
+    *("sent", "from cache", "received", "saved", "cost"),
 )
 
 
@@ -30,13 +30,16 @@ def render_usage(report: UsageReport, group_by: str) -> RenderableType:
     for title in _COLUMNS:
         table.add_column(title, justify="right", no_wrap=True)
     for usage in report.groups:
-        table.add_row(format_one_line(usage.group or "(unknown)"), *_format_figures(usage))
+        name = usage.group or ("(none)" if group_by == "failure" else "(unknown)")
+        table.add_row(format_one_line(name), *_format_figures(usage))
     table.add_row(Text("all", "bold"), *_format_figures(report.total))
     lines = [
         f"{name}: {_format_counts(counts)}"
         for name, counts in (("models", report.models), ("profiles", report.profiles))
         if counts
     ]
+    if written := report.total.cache_write_tokens:
+        lines.append(f"written to caches: {format_count(written, 'token')}")
     if report.total.saving_turns:
         lines.append(_format_savings(report.total))
     return Group(table, *(Text(line, MUTED) for line in lines))
@@ -50,7 +53,10 @@ def _format_savings(usage: UsageView) -> str:
 
 def _format_figures(usage: UsageView) -> tuple[str, ...]:
     turns = (usage.turns, usage.failed, usage.cancelled, usage.open, usage.guided)
-    tokens = (usage.input_tokens, usage.output_tokens, usage.saved_tokens)
+    tokens = (
+        *(usage.input_tokens, usage.cached_tokens),
+        *(usage.output_tokens, usage.saved_tokens),
+    )
     return (*(f"{number:,}" for number in (*turns, *tokens)), format_cost(usage.cost))
 
 

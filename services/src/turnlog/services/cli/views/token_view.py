@@ -1,35 +1,24 @@
-"""Token counts by component: the bars of one prompt, and the growth of a session or of all.
-
-All bars of one growth view have the same scale, so that they can be compared.
-"""
+"""Token counts of one prompt by component, and how far it begins as an earlier one did."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from turnlog.contract.call_payloads import CallMetrics, GroupMetrics, GrowthView
 from turnlog.events.model.manifest import CachePrefix, CounterRef, Manifest, PromptPart
 from turnlog.projections.audit.diff.call_diff import PrefixAgreement
-from turnlog.projections.session_views.cost_totals import CostTotal, add_costs
 from turnlog.services.cli.views.text_format import (
-    escape_controls,
-    format_cost,
-    format_cost_sum,
     format_count,
 )
 from turnlog.services.cli.views.theme import (
     GOOD,
     MUTED,
     WARNING,
-    choose_colours,
     choose_component_colours,
-    create_listing,
     render_budget_share,
 )
 
@@ -132,165 +121,3 @@ def _render_prompt_total(manifest: Manifest) -> Text:
         line.append(f" of {manifest.budget:,} · ")
         line.append_text(render_budget_share(manifest.tokens / manifest.budget))
     return line.append(f" · counted by {counter}", MUTED)
-
-
-GROWTH_BAR_WIDTH: Final = 24
-"""Columns of the longest bar."""
-
-_TOKENS_SUFFIX: Final = "_tokens"
-
-
-def render_growth(growth: GrowthView, group_by: str) -> RenderableType:
-    """Render one bar per call of a session, or one bar per group of calls."""
-    is_grouped = group_by != "all" or any(group.at for group in growth.groups)
-    shows_calls = growth.calls and not (is_grouped and growth.groups)
-    if not (shows_calls or growth.groups):
-        return Text("no call was made yet", MUTED)
-    taken = _sum_components(growth.calls if shows_calls else growth.groups)
-    colours = choose_colours(taken)
-    lines = (
-        _render_calls(growth.calls, colours)
-        if shows_calls
-        else _render_groups(growth.groups, group_by, colours)
-    )
-    return Group(
-        _render_title(growth),
-        Text(),
-        lines,
-        Text(),
-        _render_legend(taken, colours),
-        *_render_growth_totals(growth),
-    )
-
-
-def _sum_components(counted: Iterable[CallMetrics | GroupMetrics]) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for each in counted:
-        for name, tokens in each.components.items():
-            total[name] = total.get(name, 0) + tokens
-    return {name: tokens for name, tokens in total.items() if tokens}
-
-
-def _render_title(growth: GrowthView) -> Text:
-    calls = sum(group.calls for group in growth.groups)
-    copied = sum(call.copied for call in growth.calls)
-    line = Text().append(f"growth of {growth.session or 'all sessions'}", "bold")
-    costs = (CostTotal(**group.cost.model_dump()) for group in growth.groups)
-    cost = format_cost_sum(add_costs(costs))
-    of_original = f"{copied:,} more copied from its original" if copied else ""
-    facts = " · ".join(filter(None, (format_count(calls, "call"), of_original, cost)))
-    return line.append(f"  {facts}", MUTED)
-
-
-def _render_calls(calls: Sequence[CallMetrics], colours: Mapping[str, str]) -> Table:
-    table = create_listing()
-    table.add_column("call", no_wrap=True)
-    table.add_column("kind", no_wrap=True)
-    for title in ("tokens", "budget"):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("by component", no_wrap=True)
-    table.add_column("saved", no_wrap=True)
-    most = max(call.tokens for call in calls)
-    for call in calls:
-        share = f"{call.tokens / call.budget:.0%}" if call.budget else ""
-        bar = _render_bar(call.components, call.tokens, most, colours)
-        kind = Text(call.kind).append(" copied" if call.copied else "", MUTED)
-        table.add_row(call.call, kind, f"{call.tokens:,}", share, bar, _render_savings(call))
-    return table
-
-
-def _render_savings(call: CallMetrics) -> Text:
-    lines = [
-        Text(f"{n:,} by ").append(escape_controls(rule), WARNING) for rule, n in call.saved.items()
-    ]
-    lines += (
-        [Text(f"without {format_count(call.cut_turns, 'turn')}", MUTED)] if call.cut_turns else []
-    )
-    return Text("\n").join(lines)
-
-
-def _render_groups(
-    groups: Sequence[GroupMetrics], group_by: str, colours: Mapping[str, str]
-) -> Table:
-    table = create_listing()
-    has_times = any(group.at for group in groups)
-    if has_times:
-        table.add_column("from (UTC)", no_wrap=True, style=MUTED)
-    table.add_column("" if group_by == "all" else group_by, no_wrap=True)
-    for title in ("calls", "tokens a call"):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("by component", no_wrap=True)
-    for title in ("saved", "cost"):
-        table.add_column(title, justify="right", no_wrap=True)
-    most = max(group.tokens // group.calls for group in groups)
-    for group in groups:
-        name = "all" if group_by == "all" else escape_controls(group.group or "unknown")
-        each = group.tokens // group.calls
-        bar = _render_bar(group.components, each, most, colours)
-        saved = Text(
-            f"{_compute_savings_share(group):.0%}", GOOD if group.savings_estimate else MUTED
-        )
-        cost = format_cost(group.cost)
-        times = [(group.at or "")[:16].replace("T", " ")] if has_times else []
-        table.add_row(*times, name, f"{group.calls:,}", f"{each:,}", bar, saved, cost)
-    return table
-
-
-def _render_bar(
-    components: Mapping[str, int], tokens: int, most: int, colours: Mapping[str, str]
-) -> Text:
-    bar = Text()
-    columns = max(1, GROWTH_BAR_WIDTH * tokens // most) if tokens else 0
-    counted = [(name, count) for name, count in components.items() if count]
-    shares = split_columns([count for _, count in counted], max(columns, len(counted)))
-    for (name, _), width in zip(counted, shares, strict=True):
-        bar.append("█" * width, colours[name])
-    return bar
-
-
-def _render_legend(taken: Mapping[str, int], colours: Mapping[str, str]) -> Table:
-    total = sum(taken.values())
-    table = Table.grid(padding=(0, 2))
-    for justify in ("left", "right", "right"):
-        table.add_column(justify=justify)
-    for name, tokens in taken.items():
-        square = (
-            Text()
-            .append("■ ", colours[name])
-            .append(escape_controls(name.removesuffix(_TOKENS_SUFFIX)))
-        )
-        table.add_row(square, f"{tokens:,}", Text(f"{tokens / total:.0%}", MUTED))
-    return table
-
-
-def _render_growth_totals(growth: GrowthView) -> Iterator[Text]:
-    saved = sum(group.savings_estimate for group in growth.groups)
-    cut = sum(group.cut_turns for group in growth.groups)
-    yield Text()
-    if saved:
-        share = _compute_savings_share(*growth.groups)
-        line = Text(f"saved {format_count(saved, 'token')}", GOOD).append(
-            f", {share:.0%} of what", MUTED
-        )
-        yield line.append(" would have been sent", MUTED)
-    if cut:
-        yield Text(f"cut to fit: {format_count(cut, 'turn')}, counted in each call", WARNING)
-    for group in growth.groups:
-        if group.retrieval_hit_rate is not None:
-            of = "".join(f" of {each}" for each in (group.group, group.at) if each)
-            yield Text(
-                f"retrieval found something in {group.retrieval_hit_rate:.0%} of the calls{of}",
-                MUTED,
-            )
-    if growth.history_growth is not None:
-        yield Text(f"history grows by {growth.history_growth:,.1f} tokens a turn", MUTED)
-
-
-def _compute_savings_share(*groups: GroupMetrics) -> float:
-    """Return the saved share of the tokens that would have been sent."""
-    saved = sum(group.savings_estimate for group in groups)
-    return saved / (_sum_tokens(groups) + saved) if saved else 0
-
-
-def _sum_tokens(groups: Iterable[GroupMetrics]) -> int:
-    return sum(group.tokens for group in groups)

@@ -19,7 +19,9 @@ from turnlog.contract.call_payloads import (
     CallRow,
     GroupMetrics,
     GrowthView,
+    PrefixBreakMetrics,
     ResultPartView,
+    RuleMetrics,
     ToolResultView,
     WholeResultView,
 )
@@ -276,6 +278,10 @@ def _create_group_metrics(group: GroupGrowth) -> GroupMetrics:
         components=_format_components(group.components),
         savings_estimate=group.savings,
         cut_turns=group.cut_turns,
+        rules=tuple(map(RuleMetrics.model_validate, group.rules)),
+        prefix_breaks=tuple(map(PrefixBreakMetrics.model_validate, group.prefix_breaks)),
+        input_tokens=group.input_tokens,
+        cached_tokens=group.cached_tokens,
         cost=CostSum.model_validate(group.cost),
         retrieval_hit_rate=group.retrieval_hit_rate,
     )
@@ -297,6 +303,9 @@ def _create_call_metrics(call: CallGrowth) -> CallMetrics:
         saved=call.optimizations,
         cut_turns=call.cut_turns,
         copied=call.copied,
+        prefix_call=call.prefix_call,
+        prefix_tokens=call.prefix_tokens,
+        prefix_ended_by=call.prefix_ended_by,
     )
 
 

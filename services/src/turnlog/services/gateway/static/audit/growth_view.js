@@ -1,5 +1,5 @@
 // How the context of a session grows: one bar for each call, by component, scaled to the largest call,
-// with the savings of each rule.
+// with the savings of each rule, and where it stops being the prompt of the call before it.
 
 import { createElement, setChildren } from "../app/dom.js";
 import { renderFigures } from "../app/figures.js";
@@ -57,6 +57,7 @@ function listSummaryFigures(calls, own, rate) {
   const cut = calls.at(-1).cut_turns;
   const growth = Math.round(rate ?? 0);
   return [copied ? `${formatNumber(copied)} copied from the original` : null, own ? formatCostSum(own.cost) : null,
+    own?.cached_tokens ? `${formatPercent(own.cached_tokens / own.input_tokens)} sent from caches` : null,
     saved ? `${formatNumber(saved)} tokens saved, ${formatPercent(saved / (own.tokens + saved))}` : null,
     cut ? `the last prompt leaves out ${formatCount(cut, "turn")}` : null,
     growth ? `history grows by ${formatCount(growth, "token")} a turn` : null];
@@ -66,11 +67,12 @@ function renderCall(call, session, hues, largest) {
   const strip = createElement("div", { class: "strip" }, Object.entries(call.components).filter(([, tokens]) => tokens)
     .map(([name, tokens]) => renderSegment(name, tokens, hues)));
   strip.style.width = formatPercent(call.tokens / largest);
-  const saved = Object.entries(call.saved).map(([rule, tokens]) => `${formatNumber(tokens)} by ${rule}`).join(", ");
+  const saved = Object.entries(call.saved).map(([rule, tokens]) => `${formatNumber(tokens)} by ${rule}`);
+  const broken = call.prefix_ended_by ? [`as ${call.prefix_call} up to ${call.prefix_ended_by}`] : [];
   return createElement("tr", {}, createElement("td", {}, createElement("a", { href: linkToCall(session, call.call) }, call.call)),
     createElement("td", {}, call.kind, call.copied ? createElement("span", { class: "faint" }, " copied") : null),
     createElement("td", { class: "right" }, formatNumber(call.tokens)),
-    createElement("td", { class: "bar" }, strip), createElement("td", { class: "faint" }, saved));
+    createElement("td", { class: "bar" }, strip), createElement("td", { class: "faint" }, [...saved, ...broken].join(", ")));
 }
 
 function renderSegment(name, tokens, hues) {

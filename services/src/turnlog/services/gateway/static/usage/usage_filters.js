@@ -3,7 +3,7 @@
 
 import { createElement } from "../app/dom.js";
 
-const GROUPINGS = ["day", "hour", "user", "profile", "blueprint", "model"];
+const GROUPINGS = ["day", "hour", "user", "profile", "blueprint", "model", "failure"];
 const NAMES = ["group_by", "user", "since", "until"];
 
 export function readUsageFilters(query) {

@@ -21,6 +21,7 @@ const COLUMNS = [
   ["guided", (usage) => formatNumber(usage.guided), "Turns whose prompts had something that was retrieved"],
   ["activation", (usage) => (usage.activation_rate === null ? "" : formatPercent(usage.activation_rate)), "Share of the turns that retrieval guided"],
   ["tokens in", (usage) => formatTokens(usage.input_tokens, usage)],
+  ["from cache", (usage) => formatNumber(usage.cached_tokens), "Tokens in that providers read from their caches"],
   ["tokens out", (usage) => formatTokens(usage.output_tokens, usage)],
   ["cost", (usage) => formatCostSum(usage.cost)],
   ["tokens saved", (usage) => formatNumber(usage.saved_tokens), "Output tokens that guided turns took less than the turn before them"],
@@ -102,9 +103,10 @@ function renderRow(name, usage) {
     COLUMNS.map(([label, format]) => createElement("td", { class: "number", "data-label": usage.turns === 1 && label === "turns" ? "turn" : label }, format(usage))));
 }
 
-// A user leads to the days of that user, a day to its hours; what else is chosen stays.
+// A user leads to the days of that user, a day to its hours; what else is chosen stays. A failure leads
+// to the sessions that have it.
 function renderGroup(filters, group) {
-  if (group === null) return "(unknown)";
+  if (group === null) return filters.group_by === "failure" ? "(none)" : "(unknown)";
   switch (filters.group_by) {
     case "user":
       return createElement("a", { href: linkToUsage({ ...filters, group_by: "day", user: group }) }, group);
@@ -114,6 +116,8 @@ function renderGroup(filters, group) {
       const hours = { group_by: "hour", since: formatMinute(since), until: formatMinute(until) };
       return createElement("a", { href: linkToUsage({ ...filters, ...hours }) }, group);
     }
+    case "failure":
+      return createElement("a", { href: linkTo([], { failure: group }) }, group);
     case "hour":
       return `${group.replace("T", " ")}:00`;
     default:
