@@ -18,6 +18,7 @@ from tests.agent_programs.agent_service import (
     answer_with_tool_calls,
 )
 from tests.support.servers.model_behaviours import ModelBehaviour, ModelRefusal
+from turnlog.events.model.manifest import RequestDialect, ToolNameRule
 from turnlog.events.model.tool_events import ToolCalled
 from turnlog.projections.tools.tool_catalog import ToolOffer
 from turnlog.services.model_facts.model_dialects import ModelDialects
@@ -183,6 +184,65 @@ async def test_names_of_tools_are_those_that_the_server_takes_and_the_log_has_th
     renamed = {each["layer"]: each["name"] for each in parts if each.get("name")}
     expected = [0, 1] if model == "openai/heron" else [0]
     assert renamed == {own[place]: sent[place] for place in expected}
+
+
+FERRY = ToolOffer(tool="2.ferry.between.islands", description="Books a ferry.", schema=PLACE)
+
+SHORT_NAMES = "openai/heron: {tool_names: {characters: word, length: 16}}\n"
+
+
+class FormerDialects(ModelDialects):
+    """Dialects as they were recorded before names of tools were chosen in `tool_choice` too."""
+
+    async def find_request_dialect(self, model: str) -> RequestDialect:
+        dialect = await super().find_request_dialect(model)
+        names = ToolNameRule(characters="word", length=16)
+        return dialect.model_copy(update={"tool_names": names})
+
+
+async def force_ferry(platform: AgentService, dialects: ModelDialects, named: str) -> str:
+    """Complete a turn whose call must use one tool, and return its session."""
+    worker, contexts = platform.worker, platform.worker.contexts
+    inputs = replace(contexts.prompt_inputs, dialects=dialects)
+    worker.contexts = replace(contexts, prompt_inputs=inputs, default_model="openai/heron")
+    platform.shop.extra_offers = (FERRY,)
+    blueprint = build_loop_blueprint()
+    choice = {"type": "function", "function": {"name": named}}
+    changes = {"parameters": {"tool_choice": choice}}
+    call = blueprint.calls["converse"].model_copy(update=changes)
+    blueprint = blueprint.model_copy(update={"calls": {"converse": call}})
+    session = await platform.open_session(blueprint)
+    await platform.complete_turn(session, answer_with_text("Booked."))
+    worker.contexts = contexts
+    return session
+
+
+@pytest.mark.parametrize("named", ["shop_2.ferry.between.islands", "shop_2_ferry_between_islands"])
+async def test_forced_tool_reaches_the_server_by_the_name_under_which_it_is_offered(
+    platform: AgentService, tmp_path: Path, named: str
+) -> None:
+    file = tmp_path / "names.yaml"
+    file.write_text(SHORT_NAMES)
+    session = await force_ferry(platform, ModelDialects(file), named)
+    body = platform.bodies[-1]
+    chosen = body["tool_choice"]["function"]["name"]
+    assert re.fullmatch(r"\w{1,16}", chosen)
+    assert chosen in {each["function"]["name"] for each in body["tools"]}
+    prompt = await platform.fetch_prompt(session, "1.1")
+    assert prompt["parameters"]["tool_choice"] == body["tool_choice"]
+    assert prompt["reference"]["outcome"] == prompt["assembly"]["outcome"] == "reproduced"
+
+
+async def test_forced_tool_on_record_keeps_the_name_that_it_was_sent_by(
+    platform: AgentService, tmp_path: Path
+) -> None:
+    file = tmp_path / "names.yaml"
+    file.write_text(SHORT_NAMES)
+    named = "shop_2_ferry_between_islands"
+    session = await force_ferry(platform, FormerDialects(file), named)
+    assert platform.bodies[-1]["tool_choice"]["function"]["name"] == named
+    prompt = await platform.fetch_prompt(session, "1.1")
+    assert prompt["reference"]["outcome"] == prompt["assembly"]["outcome"] == "reproduced"
 
 
 @pytest.mark.parametrize(("stated", "kept"), [(None, 6), (4_000, 5)])

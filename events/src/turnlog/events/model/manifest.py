@@ -376,6 +376,10 @@ class ToolNameRule(EventModel):
     """Whether the first is any of them, or a letter or `_`."""
     length: int = 64
     """The most characters."""
+    names_choice: bool = False
+    """Whether the tool that the parameter `tool_choice` names has its name by the rule as well. It
+    has in requests that are assembled now; those recorded before kept the name of the blueprint.
+    """
 
 
 class RequestDialect(EventModel):

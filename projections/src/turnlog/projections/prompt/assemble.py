@@ -9,10 +9,12 @@ earlier rules, for calls recorded by them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal, assert_never
+
+from pydantic import JsonValue
 
 from turnlog.events.errors import Refused
 from turnlog.events.model.manifest import CachePrefix, Manifest, PromptPart
@@ -72,10 +74,14 @@ from turnlog.projections.prompt.prompt_plan import (
     leave_out_unread_media,
 )
 from turnlog.projections.prompt.render import render_plan
-from turnlog.projections.prompt.request_dialect import PLAIN_DIALECT, select_parameters
+from turnlog.projections.prompt.request_dialect import (
+    PLAIN_DIALECT,
+    TOOL_CHOICE,
+    select_parameters,
+)
 from turnlog.projections.prompt.sources.layer_content import LayerBlock, include_layers
 from turnlog.projections.prompt.sources.layer_sources import LayerSources, plan_layer
-from turnlog.projections.prompt.sources.offered_tools import OfferedTool
+from turnlog.projections.prompt.sources.offered_tools import OfferedTool, rename_chosen_tool
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.prompt.sources.tool_sources import plan_offered_tools
 from turnlog.projections.prompt.tool_rounds import plan_tool_rounds
@@ -285,7 +291,7 @@ def fit_prompt(planned: PlannedPrompt) -> AssembledPrompt:
         with suppress(Refused):
             return fit_prompt(longer)
     unfilled, call = planned.unfilled, planned.unfilled.call
-    limits, fitting, output = planned.limits, planned.fitting, planned.output
+    limits, fitting = planned.limits, planned.fitting
     try:
         plan, steps = fit_plan(planned.plan, fitting) if fitting else (planned.plan, ())
     except BudgetExceeded as exceeded:
@@ -305,9 +311,7 @@ def fit_prompt(planned: PlannedPrompt) -> AssembledPrompt:
     parts = (*message_parts, *planned.beside)
     offered = tuple(each.tool for each in planned.tools)
     spec = unfilled.material.blueprint.calls[call.kind]
-    parameters = select_parameters(
-        dialect, {**spec.parameters, **(output.parameters if output else {})}, offered
-    )
+    parameters = _select_parameters(planned, spec.parameters)
     marks = find_cache_marks(spec, messages, message_parts) if dialect.cache_marks != "none" else ()
     request = ChatRequest(call.model, mark_messages(messages, marks), offered, parameters)
     tokens = _sum_tokens(parts)
@@ -331,6 +335,18 @@ def fit_prompt(planned: PlannedPrompt) -> AssembledPrompt:
         digest=request.digest,
     )
     return AssembledPrompt(request, manifest)
+
+
+def _select_parameters(
+    planned: PlannedPrompt, stated: Mapping[str, JsonValue]
+) -> dict[str, JsonValue]:
+    """Return the parameters that are sent; a tool that one names has the name that is offered."""
+    dialect, output = planned.unfilled.call.dialect, planned.output
+    asked = {**stated, **(output.parameters if output else {})}
+    sent = select_parameters(dialect, asked, planned.tools)
+    if TOOL_CHOICE in sent and dialect.tool_names and dialect.tool_names.names_choice:
+        sent[TOOL_CHOICE] = rename_chosen_tool(sent[TOOL_CHOICE], planned.tools)
+    return sent
 
 
 def _find_lowering_call(

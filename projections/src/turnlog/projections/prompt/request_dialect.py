@@ -22,6 +22,8 @@ PLAIN_DIALECT: Final = RequestDialect(rendering=RENDERING_VERSION)
 
 PARALLEL_TOOL_CALLS: Final = "parallel_tool_calls"
 
+TOOL_CHOICE: Final = "tool_choice"
+
 
 def select_parameters(
     dialect: RequestDialect, parameters: Mapping[str, JsonValue], tools: Sequence[object]

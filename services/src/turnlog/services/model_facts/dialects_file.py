@@ -97,7 +97,9 @@ class ModelDialect(StrictModel):
                 "files": self.files is not False,
                 "audio": self.audio is not False,
                 "tool_pictures": self.tool_pictures,
-                "tool_names": ToolNameRule(**named.model_dump()) if named else None,
+                "tool_names": ToolNameRule(**named.model_dump(), names_choice=True)
+                if named
+                else None,
                 "context_tokens": context_tokens,
             }
         )

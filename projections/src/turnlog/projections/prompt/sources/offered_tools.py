@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pydantic import JsonValue
@@ -35,6 +35,8 @@ class OfferedTool:
     source: BlobSource | BlueprintTextSource
     sent_name: str | None = None
     """The name that the server is sent in place of that of the definition."""
+    pinned_name: str | None = None
+    """The name of the definition, where the server is sent another one."""
 
     def build_part(self, counting: TokenCounter) -> PromptPart:
         """Return its part of the manifest."""
@@ -62,7 +64,21 @@ class OfferedTool:
         if sent == known:
             return self
         tool = rename_tool(self.tool, sent)
-        return replace(self, tool=tool, text=encode_canonical(tool), sent_name=sent)
+        text = encode_canonical(tool)
+        return replace(self, tool=tool, text=text, sent_name=sent, pinned_name=known)
+
+
+def rename_chosen_tool(choice: JsonValue, tools: Sequence[OfferedTool]) -> JsonValue:
+    """Return a `tool_choice` that names the tool as the server is sent it.
+
+    A blueprint names it as its server of tools does, or by the name that is pinned.
+    """
+    if not isinstance(choice, dict):
+        return choice
+    named = get_tool_name(choice)
+    renamed = (each.sent_name for each in tools if named in {each.name, each.pinned_name})
+    sent = next(filter(None, renamed), None)
+    return rename_tool(choice, sent) if sent else choice
 
 
 def rename_tool(tool: ToolSchema, name: str) -> ToolSchema:
