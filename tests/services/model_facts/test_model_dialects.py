@@ -76,6 +76,12 @@ async def test_pictures_of_tools_are_where_the_server_of_the_model_takes_them(
     assert (dialect.images, dialect.tool_pictures) == (images, place)
 
 
+@pytest.mark.parametrize("model", ["ollama/qwen3:8b", "ollama_chat/llama3.2"])
+async def test_references_of_tools_are_written_out_for_ollama(model: str) -> None:
+    dialect = await ModelDialects().find_dialect(model)
+    assert dialect.tool_refs == "inline"
+
+
 @pytest.mark.parametrize(
     ("model", "files", "audio"),
     [
