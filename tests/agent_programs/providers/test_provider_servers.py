@@ -156,11 +156,28 @@ async def test_later_turn_has_the_thought_before_the_reply_where_the_history_kee
     assert fake.faults == []
     raw = server.exchanges[-1].raw.decode()
     *rounds, reply = ANSWERS
-    assert (reply.thought in raw) == (fake.thoughts_on_record and fake.thoughts_sent_back)
+    assert (reply.thought in raw) == fake.thoughts_on_record
+    assert (reply.signature in raw) == fake.thoughts_signed
     assert not any(each.thought in raw for each in rounds)
     prompt = (await check_prompts(service, session))[-1]
     assert (reply.thought in str(prompt["messages"])) == fake.thoughts_on_record
     await check_bundle(service, session, tmp_path)
+
+
+@pytest.mark.parametrize("provider", [(AnthropicFake, "litellm")], indirect=True)
+async def test_turn_says_that_the_provider_refused_a_forced_tool_beside_thinking(
+    provider: ServedProvider,
+) -> None:
+    service, fake = provider.service, provider.fake
+    call = "    tools: [all]\n"
+    parameters = "    parameters: {reasoning_effort: low, tool_choice: required}\n"
+    service.copy_shipped_blueprint("agent", "forced-agent", {call: f"{call}{parameters}"})
+    attributes = {"instructions": "Be brief."}
+    session = await service.open_shipped_session("forced-agent", attributes=attributes)
+    turn = await service.submit_turn(session, text="Which bird is this?")
+    assert fake.faults == ["tool_choice.type: Input should be 'auto' or 'none'"]
+    shown = (turn["status"], turn["reason"], turn["detail"])
+    assert shown == ("failed", "bad_request", "HTTP 400 invalid_request_error")
 
 
 def check_media(provider: ServedProvider) -> None:

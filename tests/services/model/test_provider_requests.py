@@ -414,3 +414,22 @@ async def test_tool_round_is_sent_to_every_provider_as_call_and_result_pairs(
     (exchange,) = server.exchanges
     sent = exchange.body.get("messages") or exchange.body.get("contents")
     assert sent == [*provider.rounds]
+
+
+async def test_mistral_gets_the_forced_tool_the_seed_and_no_text_that_is_not_in_the_prompt(
+    server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MISTRAL_AZURE_API_BASE", server.url)
+    monkeypatch.setenv("MISTRAL_API_KEY", "key")
+    choice = {"type": "function", "function": {"name": "clock"}}
+    request = ModelRequest(
+        model="mistral/magistral-medium-latest",
+        messages=MESSAGES,
+        tools=(TOOL,),
+        parameters={"tool_choice": choice, "seed": 7, "reasoning_effort": "low"},
+    )
+    await collect_answer(LitellmModel(), request)
+    body = server.exchanges[-1].body
+    assert (body["tool_choice"], body["random_seed"]) == (choice, 7)
+    assert body["messages"] == list(MESSAGES)
+    assert "seed" not in body

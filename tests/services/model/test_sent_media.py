@@ -149,3 +149,13 @@ async def test_ollama_gets_pictures_beside_the_text(
 async def test_mistral_gets_a_picture(server: OpenAIServer, model: LanguageModel) -> None:
     body = await send_question(model, server, "mistral/pixtral-12b", SEEN)
     assert "data:image/png;base64,iVBORw0KGgo=" in json.dumps(body["messages"])
+
+
+async def test_mistral_gets_a_recording_beside_a_text(
+    server: OpenAIServer, model: LanguageModel
+) -> None:
+    question = replace(HEARD, content="Who?")
+    body = await send_question(model, server, "mistral/voxtral-small-latest", question)
+    heard = {"type": "input_audio", "input_audio": "UklGRi4uLi5XQVZF"}
+    content = [{"type": "text", "text": "Who?"}, heard]
+    assert body["messages"] == [{"role": "user", "content": content}]

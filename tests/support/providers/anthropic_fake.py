@@ -1,6 +1,10 @@
-"""Anthropic's Messages API, by models of its published reference.
+"""Anthropic's Messages API, by models of its published types.
 
-Source: the reference of `POST /v1/messages`, and the pages *Extended thinking* and *Tool use*.
+Source: `anthropic` 2.14.0, `MessageCreateParamsStreaming` and what it names; of blocks and tools,
+those that the server runs itself are left out. From its documentation (*Thinking*, *Tool use*,
+*Prompt caching*): blocks of thinking come back unmodified before the calls, manual thinking takes
+no forced tool and no other temperature, the results of calls are first in the message after them,
+and there are four cache marks at most.
 """
 
 from __future__ import annotations
@@ -30,7 +34,7 @@ _MAX_MARKS = 4
 
 class CacheControl(WireModel):
     type: Literal["ephemeral"]
-    ttl: Literal["5m", "1h"] | None = None
+    ttl: Literal["5m", "1h"] = "5m"
 
 
 class TextBlock(WireModel):
@@ -45,9 +49,14 @@ class ImageSource(WireModel):
     data: str
 
 
+class UrlSource(WireModel):
+    type: Literal["url"]
+    url: str
+
+
 class ImageBlock(WireModel):
     type: Literal["image"]
-    source: ImageSource
+    source: Annotated[ImageSource | UrlSource, Field(discriminator="type")]
     cache_control: CacheControl | None = None
 
 
@@ -57,9 +66,20 @@ class DocumentSource(WireModel):
     data: str
 
 
+class TextSource(WireModel):
+    type: Literal["text"]
+    media_type: Literal["text/plain"]
+    data: str
+
+
+class Citations(WireModel):
+    enabled: bool = False
+
+
 class DocumentBlock(WireModel):
     type: Literal["document"]
-    source: DocumentSource
+    source: Annotated[DocumentSource | TextSource | UrlSource, Field(discriminator="type")]
+    citations: Citations | None = None
     title: str | None = None
     context: str | None = None
     cache_control: CacheControl | None = None
@@ -69,6 +89,11 @@ class ThinkingBlock(WireModel):
     type: Literal["thinking"]
     thinking: str
     signature: str
+
+
+class RedactedThinkingBlock(WireModel):
+    type: Literal["redacted_thinking"]
+    data: str
 
 
 class ToolUseBlock(WireModel):
@@ -87,21 +112,47 @@ class ToolResultBlock(WireModel):
     cache_control: CacheControl | None = None
 
 
-Block = Annotated[
-    TextBlock | ImageBlock | DocumentBlock | ThinkingBlock | ToolUseBlock | ToolResultBlock,
-    Field(discriminator="type"),
+UserBlock = Annotated[
+    TextBlock | ImageBlock | DocumentBlock | ToolResultBlock, Field(discriminator="type")
+]
+
+AssistantBlock = Annotated[
+    TextBlock | ThinkingBlock | RedactedThinkingBlock | ToolUseBlock, Field(discriminator="type")
 ]
 
 
-class Message(WireModel):
-    role: Literal["user", "assistant"]
-    content: str | list[Block]
+class UserMessage(WireModel):
+    role: Literal["user"]
+    content: Annotated[str, Field(pattern=r"\S")] | Annotated[list[UserBlock], Field(min_length=1)]
+
+
+class AssistantMessage(WireModel):
+    role: Literal["assistant"]
+    content: (
+        Annotated[str, Field(pattern=r"\S")] | Annotated[list[AssistantBlock], Field(min_length=1)]
+    )
+
+
+class SystemMessage(WireModel):
+    role: Literal["system"]
+    content: Annotated[str, Field(pattern=r"\S")] | list[TextBlock]
+
+
+class InputSchema(WireModel):
+    """The schema of a tool's input; the others of JSON Schema's members are taken."""
+
+    model_config = {**WireModel.model_config, "extra": "allow"}
+
+    type: Literal["object"]
+    properties: dict[str, Any] | None = None
+    required: list[str] | None = None
 
 
 class ToolSchema(WireModel):
     name: Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]{1,128}$")]
-    description: str | None = None
-    input_schema: dict[str, Any]
+    description: str = ""
+    input_schema: InputSchema
+    strict: bool = False
     type: Literal["custom"] | None = None
     cache_control: CacheControl | None = None
 
@@ -109,20 +160,40 @@ class ToolSchema(WireModel):
 class Thinking(WireModel):
     type: Literal["enabled"]
     budget_tokens: Annotated[int, Field(ge=1024)]
+    display: Literal["summarized", "omitted"] | None = None
+
+
+class ToolChoice(WireModel):
+    """What manual thinking takes: a tool cannot be forced."""
+
+    type: Literal["auto", "none"]
+    disable_parallel_tool_use: bool = False
+
+
+class Metadata(WireModel):
+    user_id: str | None = None
 
 
 class MessagesRequest(WireModel):
     model: str
     max_tokens: Annotated[int, Field(ge=1)]
-    messages: Annotated[list[Message], Field(min_length=1)]
+    messages: Annotated[
+        list[
+            Annotated[UserMessage | AssistantMessage | SystemMessage, Field(discriminator="role")]
+        ],
+        Field(min_length=1),
+    ]
     system: str | list[TextBlock] = ""
     tools: list[ToolSchema] = []
-    tool_choice: dict[str, Any] | None = None
+    tool_choice: ToolChoice | None = None
+    metadata: Metadata | None = None
+    service_tier: Literal["auto", "standard_only"] = "auto"
+    cache_control: CacheControl | None = None
     thinking: Thinking
     stream: Literal[True]
     stop_sequences: list[str] = []
-    temperature: float | None = None
-    top_p: float | None = None
+    temperature: Annotated[float, Field(ge=1, le=1)] = 1
+    top_p: Annotated[float, Field(ge=0.95, le=1)] = 1
 
 
 class AnthropicFake(ProviderFake):
@@ -131,6 +202,7 @@ class AnthropicFake(ProviderFake):
     name = "anthropic"
     model = "anthropic/claude-sonnet-4-5"
     reads = frozenset({"image", "file"})
+    thoughts_signed = True
 
     path = "/v1/messages"
 
@@ -139,14 +211,13 @@ class AnthropicFake(ProviderFake):
 
     def check_request(self, body: Body) -> None:
         check_model(MessagesRequest, body)
-        messages: list[dict[str, Any]] = body["messages"]
+        messages = combine_turns(body["messages"])
         require(body["thinking"]["budget_tokens"] < body["max_tokens"], "the budget is too large")
         require(str(body).count("'ephemeral'") <= _MAX_MARKS, "more than 4 cache marks")
-        roles = [each["role"] for each in messages]
-        require(roles[0] == "user", "the first message is not the user's")
-        require(all(a != b for a, b in itertools.pairwise(roles)), "roles must alternate")
+        require(messages[0]["role"] == "user", "the first message is not the user's")
         for before, message in zip([None, *messages], messages, strict=False):
             self._check_blocks(before, message)
+        require(not find_blocks(messages[-1], "tool_use"), "`tool_use` without `tool_result`")
         calls = [each for each in messages if find_blocks(each, "tool_use")]
         for number, message in enumerate(calls):
             first = message["content"][0]
@@ -163,7 +234,10 @@ class AnthropicFake(ProviderFake):
         require(sorted(asked) == sorted(results), "`tool_use` without `tool_result` after it")
         types = [each["type"] for each in list_pieces(message)]
         require(types[: len(results)] == ["tool_result"] * len(results), "results come first")
-        for block in (*find_blocks(message, "image"), *find_blocks(message, "document")):
+        within = [list_pieces(each) for each in find_blocks(message, "tool_result")]
+        for block in itertools.chain(list_pieces(message), *within):
+            if block["type"] not in {"image", "document"}:
+                continue
             require(b64decode(block["source"]["data"], validate=True), "empty source")
 
     def count_rounds(self, body: Body) -> int | None:
@@ -212,6 +286,19 @@ class AnthropicFake(ProviderFake):
     def write_refusal(self, detail: str) -> ModelBehaviour:
         error = {"type": "invalid_request_error", "message": detail}
         return write_json_refusal({"type": "error", "error": error})
+
+
+def combine_turns(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return messages as the service reads them: those of one role after another are one."""
+    combined: list[dict[str, Any]] = []
+    for message in messages:
+        text = message["content"]
+        blocks = [{"type": "text", "text": text}] if isinstance(text, str) else text
+        if combined and combined[-1]["role"] == message["role"]:
+            combined[-1]["content"] += blocks
+        else:
+            combined.append({"role": message["role"], "content": [*blocks]})
+    return combined
 
 
 def find_blocks(message: dict[str, Any], kind: str) -> list[dict[str, Any]]:

@@ -1,12 +1,12 @@
 """DeepSeek's chat completions, by models of its published reference.
 
-Source: the reference of `POST /chat/completions`, and the page *Thinking mode*: between the rounds
-of a turn `reasoning_content` must be sent back, and a server says 400 if it is not.
+Source: the pages *Create Chat Completion* and *Thinking Mode* of DeepSeek's API documentation, as
+they were in October 2026. In thinking mode a message with calls must have `reasoning_content` in
+every later request, and the service says 400 if it has not; a reply without calls needs none.
 """
 
 from __future__ import annotations
 
-import itertools
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -47,7 +47,7 @@ class ToolCall(WireModel):
 class AssistantMessage(WireModel):
     role: Literal["assistant"]
     content: str | None = None
-    """litellm leaves out null, which the service takes beside `reasoning_content`."""
+    """litellm leaves out null, which the service takes beside calls."""
     name: str | None = None
     prefix: bool = False
     reasoning_content: str | None = None
@@ -62,14 +62,27 @@ class ToolMessage(WireModel):
 
 class Function(WireModel):
     name: Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
-    description: str
-    parameters: dict[str, Any]
+    description: str = ""
+    parameters: dict[str, Any] = {}
     strict: bool = False
 
 
 class Tool(WireModel):
     type: Literal["function"]
     function: Function
+
+
+class ChosenFunction(WireModel):
+    name: str
+
+
+class ToolChoice(WireModel):
+    type: Literal["function"]
+    function: ChosenFunction
+
+
+class ResponseFormat(WireModel):
+    type: Literal["text", "json_object"]
 
 
 class Thinking(WireModel):
@@ -86,24 +99,27 @@ class ChatRequest(WireModel):
     ]
     model: str
     thinking: Thinking
+    reasoning_effort: Literal["minimal", "low", "medium", "high", "xhigh", "max"] | None = None
     stream: Literal[True]
     stream_options: StreamOptions | None = None
     max_tokens: int | None = None
-    response_format: dict[str, Any] | None = None
-    stop: str | list[str] | None = None
-    temperature: float | None = None
-    top_p: float | None = None
+    response_format: ResponseFormat | None = None
+    stop: str | Annotated[list[str], Field(max_length=16)] | None = None
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
     frequency_penalty: float | None = None
     presence_penalty: float | None = None
-    tools: list[Tool] = []
-    tool_choice: str | dict[str, Any] | None = None
+    tools: Annotated[list[Tool], Field(max_length=128)] = []
+    tool_choice: ToolChoice | Literal["none", "auto", "required"] | None = None
+    logprobs: bool | None = None
+    top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
 
 
 class DeepSeekFake(ProviderFake):
     """Reads texts only, and wants the thoughts of a turn's rounds beside their calls."""
 
     name = "deepseek"
-    model = "deepseek/deepseek-reasoner"
+    model = "deepseek/deepseek-v4-pro"
     reads = frozenset()
 
     path = "/v1/chat/completions"
@@ -117,9 +133,6 @@ class DeepSeekFake(ProviderFake):
         require(body["thinking"]["type"] == "enabled", "thinking is not on")
         check_results_follow_calls(messages)
         check_reasoning_content(messages, "reasoning_content")
-        roles = [each["role"] for each in messages if each["role"] != "tool"]
-        repeated = {a for a, b in itertools.pairwise(roles) if a == b} - {"assistant"}
-        require(not repeated, "deepseek-reasoner does not support successive user messages")
 
     def count_rounds(self, body: Body) -> int | None:
         return count_chat_rounds(body["messages"])

@@ -1,7 +1,9 @@
-"""Gemini's `generateContent`, by models of its published reference.
+"""Gemini's `generateContent`, by models of its published types.
 
-Source: the reference of `models.streamGenerateContent` (v1beta), and the pages *Thought signatures*
-and *Function calling*. Names may be in snake or camel case, as in all JSON of protocol buffers.
+Source: `google-genai` 3.6.1, `types.py`: `Content`, `Tool`, `ToolConfig` and `GenerationConfig`, of
+which the members for a server's own tools are left out. Names may be in snake or camel case, as in
+all JSON of protocol buffers. From its documentation (*Thought signatures*, *Function calling*): the
+first call of each step of the turn has its signature, and there is a result for each call.
 """
 
 from __future__ import annotations
@@ -52,6 +54,8 @@ class FunctionCall(ProtoModel):
 
 
 class FunctionResponsePart(ProtoModel):
+    """A part of a result, which is a picture or a document."""
+
     inline_data: Blob
 
 
@@ -84,7 +88,10 @@ class Content(ProtoModel):
 
 
 class Schema(ProtoModel):
-    type: Annotated[str, Field(pattern="(?i)^(string|number|integer|boolean|array|object|null)$")]
+    type: (
+        Annotated[str, Field(pattern="(?i)^(string|number|integer|boolean|array|object|null)$")]
+        | None
+    ) = None
     format: str | None = None
     title: str | None = None
     description: str | None = None
@@ -94,6 +101,24 @@ class Schema(ProtoModel):
     properties: dict[str, Schema] = {}
     required: list[str] = []
     any_of: list[Schema] = []
+    default: Any = None
+    example: Any = None
+    pattern: str | None = None
+    minimum: float | None = None
+    maximum: float | None = None
+    min_items: int | str | None = None
+    max_items: int | str | None = None
+    min_length: int | str | None = None
+    max_length: int | str | None = None
+    min_properties: int | str | None = None
+    max_properties: int | str | None = None
+    property_ordering: list[str] = []
+
+    @model_validator(mode="after")
+    def check_required(self) -> Self:
+        if unknown := set(self.required) - self.properties.keys():
+            raise ValueError(f"required: property is not defined: {min(unknown)}")
+        return self
 
 
 class FunctionDeclaration(ProtoModel):
@@ -102,30 +127,62 @@ class FunctionDeclaration(ProtoModel):
     parameters: Schema | None = None
     parameters_json_schema: dict[str, Any] | None = None
 
+    @model_validator(mode="after")
+    def check_parameters(self) -> Self:
+        if self.parameters is not None and self.parameters_json_schema is not None:
+            raise ValueError("parameters and parametersJsonSchema are mutually exclusive")
+        return self
+
 
 class Tool(ProtoModel):
-    function_declarations: list[FunctionDeclaration]
+    function_declarations: Annotated[list[FunctionDeclaration], Field(max_length=512)]
+
+
+class FunctionCallingConfig(ProtoModel):
+    mode: Literal["AUTO", "ANY", "NONE", "VALIDATED"]
+    allowed_function_names: list[str] = []
+
+
+class ToolConfig(ProtoModel):
+    function_calling_config: FunctionCallingConfig | None = None
 
 
 class ThinkingConfig(ProtoModel):
     include_thoughts: bool = False
     thinking_budget: int | None = None
-    thinking_level: Literal["minimal", "low", "medium", "high"] | None = None
+    thinking_level: (
+        Annotated[str, Field(pattern="(?i)^(minimal|low|medium|high|xhigh)$")] | None
+    ) = None
+
+    @model_validator(mode="after")
+    def check_level(self) -> Self:
+        if self.thinking_budget is not None and self.thinking_level is not None:
+            raise ValueError("thinking_budget and thinking_level cannot be used together")
+        return self
 
 
 class GenerationConfig(ProtoModel):
     thinking_config: ThinkingConfig
-    temperature: float | None = None
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     top_p: float | None = None
+    top_k: float | None = None
+    candidate_count: int | None = None
     max_output_tokens: int | None = None
-    stop_sequences: list[str] = []
+    stop_sequences: Annotated[list[str], Field(max_length=5)] = []
+    seed: int | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    response_mime_type: str | None = None
+    response_schema: Schema | None = None
+    response_json_schema: dict[str, Any] | None = None
+    response_modalities: list[Literal["TEXT", "IMAGE", "AUDIO"]] = []
 
 
 class GenerateContentRequest(ProtoModel):
     contents: Annotated[list[Content], Field(min_length=1)]
     system_instruction: Content | None = None
     tools: list[Tool] = []
-    tool_config: dict[str, Any] | None = None
+    tool_config: ToolConfig | None = None
     generation_config: GenerationConfig
 
 
@@ -135,6 +192,7 @@ class GeminiFake(ProviderFake):
     name = "gemini"
     model = "gemini/gemini-3-flash-preview"
     reads = frozenset({"image", "file", "audio"})
+    thoughts_signed = True
 
     path = "/models/gemini-3-flash-preview:streamGenerateContent"
 
@@ -147,10 +205,12 @@ class GeminiFake(ProviderFake):
         require(read.generation_config.thinking_config.include_thoughts, "thinking is not on")
         require(read.contents[0].role == "user", "the first content is not the user's")
         for part in (part for content in read.contents for part in content.parts):
-            if part.inline_data is not None:
-                media_type = part.inline_data.mime_type
-                require(media_type in _MEDIA_TYPES, f"Unsupported MIME type: {media_type}")
-                require(b64decode(part.inline_data.data, validate=True), "empty inline data")
+            blobs = [part.inline_data] if part.inline_data else []
+            result = part.function_response
+            blobs += [each.inline_data for each in result.parts] if result else []
+            for blob in blobs:
+                require(blob.mime_type in _MEDIA_TYPES, f"Unsupported MIME type: {blob.mime_type}")
+                require(b64decode(blob.data, validate=True), "empty inline data")
         self._check_calls(read.contents)
 
     def _check_calls(self, contents: list[Content]) -> None:
@@ -161,8 +221,10 @@ class GeminiFake(ProviderFake):
                 continue
             require(content.role == "model", "a call is not the model's")
             results = [each for each in after.parts if each.function_response] if after else []
-            names = [each.function_call.name for each in calls if each.function_call]
-            answered = [each.function_response.name for each in results if each.function_response]
+            called = [each.function_call for each in calls if each.function_call]
+            names = [(each.id, each.name) for each in called]
+            returned = [each.function_response for each in results if each.function_response]
+            answered = [(each.id, each.name) for each in returned]
             require(
                 names == answered,
                 "the number of function response parts is not equal to that of the calls",

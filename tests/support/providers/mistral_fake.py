@@ -1,7 +1,9 @@
-"""Mistral's chat completions, by models of its published OpenAPI document.
+"""Mistral's chat completions, by models of its published types.
 
-Source: `ChatCompletionRequest` of the OpenAPI document, whose objects take no other members. The
-words of the refusals about the order of roles are those of the service.
+Source: `mistralai` 3.7.0, `ChatCompletionStreamRequest` and what it names, whose objects take no
+other members. The rules of the service that the types do not have, such as the ids of calls and the
+order of roles, are by the words of its refusals. It answers without earlier thoughts too; the fake
+wants them, each before its calls.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from tests.support.providers.openai_chat_fake import (
     write_chat_answer,
 )
 from tests.support.providers.provider_dialogue import (
+    ANSWERS,
     Body,
     ProviderFake,
     ScriptedAnswer,
@@ -32,7 +35,7 @@ _DATA_URL = re.compile(r"data:image/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/=]+")
 
 
 class TextChunk(WireModel):
-    type: Literal["text"] = "text"
+    type: Literal["text"]
     text: str
 
 
@@ -44,6 +47,11 @@ class ImageUrl(WireModel):
 class ImageChunk(WireModel):
     type: Literal["image_url"]
     image_url: ImageUrl | str
+
+
+class ReferenceChunk(WireModel):
+    type: Literal["reference"]
+    reference_ids: list[int | str]
 
 
 class DocumentChunk(WireModel):
@@ -64,11 +72,14 @@ class AudioChunk(WireModel):
 
 class ThinkChunk(WireModel):
     type: Literal["thinking"]
-    thinking: list[TextChunk]
+    thinking: list[TextChunk | ReferenceChunk]
+    signature: str | None = None
     closed: bool = True
 
 
-Chunk = TextChunk | ImageChunk | DocumentChunk | FileChunk | AudioChunk | ThinkChunk
+Chunk = (
+    TextChunk | ImageChunk | DocumentChunk | FileChunk | AudioChunk | ReferenceChunk | ThinkChunk
+)
 
 
 class FunctionCall(WireModel):
@@ -102,8 +113,8 @@ class AssistantMessage(WireModel):
 
 class ToolMessage(WireModel):
     role: Literal["tool"]
-    content: str | list[TextChunk] | None
-    tool_call_id: str
+    content: str | list[Chunk] | None
+    tool_call_id: str | None = None
     name: str | None = None
 
 
@@ -115,8 +126,29 @@ class Function(WireModel):
 
 
 class Tool(WireModel):
-    type: Literal["function"] = "function"
+    type: Literal["function"]
     function: Function
+
+
+class FunctionName(WireModel):
+    name: str
+
+
+class ToolChoice(WireModel):
+    type: Literal["function"] = "function"
+    function: FunctionName
+
+
+class JsonSchema(WireModel):
+    name: str
+    schema_definition: Annotated[dict[str, Any], Field(alias="schema")]
+    description: str | None = None
+    strict: bool = False
+
+
+class ResponseFormat(WireModel):
+    type: Literal["text", "json_object", "json_schema"] = "text"
+    json_schema: JsonSchema | None = None
 
 
 class ChatCompletionRequest(WireModel):
@@ -133,14 +165,19 @@ class ChatCompletionRequest(WireModel):
     max_tokens: int | None = None
     stop: str | list[str] | None = None
     random_seed: int | None = None
-    response_format: dict[str, Any] | None = None
+    response_format: ResponseFormat | None = None
     tools: list[Tool] | None = None
-    tool_choice: str | dict[str, Any] = "auto"
+    tool_choice: ToolChoice | Literal["auto", "none", "any", "required"] = "auto"
     presence_penalty: float = 0
     frequency_penalty: float = 0
     parallel_tool_calls: bool = True
     prompt_mode: Literal["reasoning"] | None = None
-    reasoning_effort: Literal["none", "high"] | None = None
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = (
+        None
+    )
+    metadata: dict[str, Any] | None = None
+    prompt_cache_key: str | None = None
+    n: int | None = None
     safe_prompt: bool = False
 
 
@@ -150,7 +187,6 @@ class MistralFake(ProviderFake):
     name = "mistral"
     model = "mistral/magistral-medium-latest"
     reads = frozenset({"image"})
-    thoughts_sent_back = False  # litellm leaves them out
 
     path = "/v1/chat/completions"
 
@@ -162,8 +198,12 @@ class MistralFake(ProviderFake):
         messages: list[dict[str, Any]] = body["messages"]
         roles = [each["role"] for each in messages]
         check_results_follow_calls(messages)
+        self._check_thoughts(messages)
         pairs = list(itertools.pairwise(roles))
         require(roles[-1] in {"user", "tool"}, "Expected last role User or Tool for serving")
+        for message in messages:
+            says = message.get("content") or message.get("tool_calls")
+            require(says or message["role"] != "assistant", "must have content or tool_calls")
         for before, after in pairs:
             is_wrong = after == "system" and before != "system"
             is_wrong = is_wrong or (before, after) == ("tool", "user")
@@ -175,6 +215,13 @@ class MistralFake(ProviderFake):
                     url = image if isinstance(image, str) else image["url"]
                     require(_DATA_URL.fullmatch(url), "Image could not be loaded")
                 require(chunk["type"] != "input_audio", "Audio input is not enabled for this model")
+
+    def _check_thoughts(self, messages: list[dict[str, Any]]) -> None:
+        calls = [each for each in messages if each.get("tool_calls")]
+        for message, answer in zip(calls, ANSWERS, strict=False):
+            thinking = [{"type": "text", "text": answer.thought}]
+            sent = [each.get("thinking") for each in list_pieces(message)]
+            require(sent[:1] == [thinking], "a call has no thought")
 
     def count_rounds(self, body: Body) -> int | None:
         return count_chat_rounds(body["messages"])

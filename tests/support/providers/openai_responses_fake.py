@@ -1,6 +1,8 @@
 """OpenAI's Responses, checked against the types of the `openai` client library.
 
-litellm bridges a chat request to it for a model such as `openai/responses/gpt-5-mini`.
+Source: the installed `openai`, 2.54.0 or later. Reasoning items have `encrypted_content` without
+being asked, and a summary only where `reasoning.summary` asks for it. litellm bridges a chat
+request to it for a model such as `openai/responses/gpt-5-mini`.
 """
 
 from __future__ import annotations
@@ -26,12 +28,14 @@ from turnlog.services.platform.process_settings import ModelAdapter
 
 
 class OpenAIResponsesFake(ProviderFake):
-    """Wants the reasoning item of a round back before its calls."""
+    """Wants the reasoning item of a round back before its calls; nothing asks for its summary."""
 
     name = "openai responses"
     model = "openai/responses/gpt-5-mini"
     adapters: ClassVar[tuple[ModelAdapter, ...]] = ("litellm", "direct")
     reads = frozenset({"image", "file"})
+    thoughts_on_record = False
+    thoughts_signed = True
 
     path = "/v1/responses"
 
@@ -62,7 +66,7 @@ class OpenAIResponsesFake(ProviderFake):
         detail = "'function_call' was provided without its required 'reasoning' item"
         require(item.get("type") == "reasoning", detail)
         require(item.get("id") == f"rs_{answer.signature.strip('=')}", detail)
-        require([each["text"] for each in item["summary"]] == [answer.thought], detail)
+        require(item.get("encrypted_content") == answer.signature, detail)
 
     def _check_content(self, item: dict[str, Any]) -> None:
         for piece in list_pieces(item):
@@ -81,9 +85,8 @@ class OpenAIResponsesFake(ProviderFake):
         return sum(1 for a, b in pairs if b.get("type") == "function_call" != a.get("type"))
 
     def write_answer(self, answer: ScriptedAnswer) -> RawFrames:
-        summary = [{"type": "summary_text", "text": answer.thought}]
         reasoning: dict[str, Any] = {"type": "reasoning", "id": f"rs_{answer.signature.strip('=')}"}
-        reasoning |= {"summary": summary, "encrypted_content": answer.signature}
+        reasoning |= {"summary": [], "encrypted_content": answer.signature}
         items: list[dict[str, Any]] = [reasoning]
         if answer.text:
             content: list[dict[str, Any]] = [
@@ -148,22 +151,23 @@ def complete_replies(body: Body) -> Body:
 
 
 def _write_item(index: int, item: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the events of one item: its begin, its pieces, and its end."""
-    cleared: dict[str, Any]
-    match item["type"]:
-        case "reasoning":
-            cleared, text = {"summary": list[Any]()}, item["summary"][0]["text"]
-            kind, piece = "response.reasoning_summary_text.delta", {"summary_index": 0}
-        case "message":
-            cleared, text = {"content": list[Any]()}, item["content"][0]["text"]
-            kind, piece = "response.output_text.delta", {"content_index": 0}
-        case _:
-            cleared, text = {"arguments": ""}, item["arguments"]
-            kind, piece = "response.function_call_arguments.delta", dict[str, int]()
+    """Return the events of one item: its begin, its pieces if it has any, and its end."""
     place = {"output_index": index, "item_id": item["id"]}
-    begun = {**item, **cleared}
+    pieces: list[dict[str, Any]] = []
+    begun = item
+    match item["type"]:
+        case "message":
+            kind, text = "response.output_text.delta", item["content"][0]["text"]
+            pieces = [{"type": kind, **place, "content_index": 0, "delta": text}]
+            begun = {**item, "content": list[Any]()}
+        case "function_call":
+            kind, text = "response.function_call_arguments.delta", item["arguments"]
+            pieces = [{"type": kind, **place, "delta": text}]
+            begun = {**item, "arguments": ""}
+        case _:
+            pass
     return [
         {"type": "response.output_item.added", "output_index": index, "item": begun},
-        {"type": kind, **place, **piece, "delta": text},
+        *pieces,
         {"type": "response.output_item.done", "output_index": index, "item": item},
     ]

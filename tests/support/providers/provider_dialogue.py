@@ -88,8 +88,8 @@ class ProviderFake(ABC):
     """What the model reads of the media of a turn."""
     thoughts_on_record: ClassVar[bool] = True
     """Whether its answers have what the model thought."""
-    thoughts_sent_back: ClassVar[bool] = True
-    """Whether its adapters pass on what the model thought in the messages of a request."""
+    thoughts_signed: ClassVar[bool] = False
+    """Whether it signs or encrypts what the model thought, and wants that back."""
 
     def __init__(self) -> None:
         self.faults: list[str] = []

@@ -36,6 +36,7 @@ from turnlog.services.worker.model.litellm_library import (
     register_ollama_model,
     stop_accounting,
 )
+from turnlog.services.worker.model.mistral_fields import build_mistral_fields
 from turnlog.services.worker.model.model_types import (
     ModelDelta,
     ModelRequest,
@@ -143,6 +144,8 @@ def _build_arguments(request: ModelRequest, timeouts: CallTimeouts) -> dict[str,
     }
     if request.tools:
         arguments["tools"] = convert_to_plain(request.tools)
+    if replaced := build_mistral_fields(request):
+        arguments["extra_body"] = replaced
     if request.model.startswith("openai/") and _has_no_key():
         arguments["api_key"] = "none"
     return arguments
