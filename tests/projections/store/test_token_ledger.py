@@ -25,20 +25,19 @@ from turnlog.events.model.session_events import BlueprintMoved, BlueprintRef
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.session_views.cost_totals import CostTotal
 from turnlog.projections.store.engine import ReadModelStore
-from turnlog.projections.store.read import token_ledger
+from turnlog.projections.store.read import group_growth
+from turnlog.projections.store.read.group_growth import (
+    GrowthBucket,
+    GrowthGrouping,
+    list_group_growth,
+)
 from turnlog.projections.store.read.row_types import (
     CallGrowth,
     GroupGrowth,
     PrefixBreaks,
     RuleSavings,
 )
-from turnlog.projections.store.read.token_ledger import (
-    GrowthBucket,
-    GrowthFilter,
-    GrowthGrouping,
-    list_call_growth,
-    list_group_growth,
-)
+from turnlog.projections.store.read.token_ledger import GrowthFilter, list_call_growth
 
 CUT = AppliedTrimStep(step="drop_oldest_pairs", on="chat", component="history", before=90, after=30)
 
@@ -305,7 +304,7 @@ async def test_growth_counts_the_calls_that_meet_every_condition(
 async def test_too_many_groups_are_refused(
     store: ReadModelStore, story: StoredSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(token_ledger, "MAX_GROWTH_GROUPS", 1)
+    monkeypatch.setattr(group_growth, "MAX_GROWTH_GROUPS", 1)
     await story.append_events(build_opened(), build_submitted(1, "one"))
     await story.append_events(build_assembled(1, "1.1", build_part("system", tokens=1)))
     await fold_log(store, story.log)

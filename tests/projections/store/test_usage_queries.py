@@ -24,8 +24,9 @@ from turnlog.events.registry import KnownEvent
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.session_views.cost_totals import CostTotal
 from turnlog.projections.store.engine import ReadModelStore
+from turnlog.projections.store.read.group_growth import list_group_growth
 from turnlog.projections.store.read.row_types import UsageFigures
-from turnlog.projections.store.read.token_ledger import GrowthFilter, list_group_growth
+from turnlog.projections.store.read.token_ledger import GrowthFilter
 from turnlog.projections.store.read.usage_queries import (
     AttributeGrouping,
     UsageFilter,

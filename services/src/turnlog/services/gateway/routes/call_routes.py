@@ -10,7 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from turnlog.contract import api_paths
 from turnlog.contract.call_payloads import CallList, GrowthView, ToolResultView
 from turnlog.projections.blueprint.storable_json import MAX_INT
-from turnlog.projections.store.read.token_ledger import GrowthBucket, GrowthFilter, GrowthGrouping
+from turnlog.projections.store.read.group_growth import GrowthBucket, GrowthGrouping
+from turnlog.projections.store.read.token_ledger import GrowthFilter
 from turnlog.services.http.headers import set_etag, tag_body
 from turnlog.services.http.request_checks import MinSequenceQuery, QueryTime, convert_to_utc
 from turnlog.services.http.request_tenant import RequestTenant

@@ -39,15 +39,14 @@ from turnlog.projections.session.fold.settled_turns import find_settled_turn
 from turnlog.projections.session.state import SessionState, SettledTurnRef
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.child_usage import list_turn_usage
-from turnlog.projections.store.read.row_types import CallGrowth, GroupGrowth
-from turnlog.projections.store.read.session_queries import find_session, list_calls
-from turnlog.projections.store.read.token_ledger import (
+from turnlog.projections.store.read.group_growth import (
     GrowthBucket,
-    GrowthFilter,
     GrowthGrouping,
-    list_call_growth,
     list_group_growth,
 )
+from turnlog.projections.store.read.row_types import CallGrowth, GroupGrowth
+from turnlog.projections.store.read.session_queries import find_session, list_calls
+from turnlog.projections.store.read.token_ledger import GrowthFilter, list_call_growth
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.command_handling.row_waits import MIN_SEQUENCE_FIELD
 from turnlog.services.sessions.time_travel import TimeTravel
