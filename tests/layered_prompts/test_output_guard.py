@@ -364,6 +364,15 @@ async def test_asynchronous_check_is_awaited_after_the_checks_before_it(length: 
     )
 
 
+async def test_other_work_has_its_turn_while_sentences_of_a_long_piece_are_sought() -> None:
+    guard = OutputGuard(hold_back="sentence", rules=(("words", find_no),))
+    other = asyncio.create_task(asyncio.sleep(0, "done"))
+    # No sentence ends in it, so that no rule is checked yet.
+    assert await guard.add_text("so " * LONG_TEXT) == ""
+    assert other.done()
+    assert await guard.add_text("it goes. On") == "so " * LONG_TEXT + "it goes. "
+
+
 async def test_check_that_raises_fails_its_attempt_and_withholds_an_existing_result() -> None:
     guard = OutputGuard(hold_back="reply", rules=(("judge", judge_slowly),))
     await guard.add_text("It is unclear.")

@@ -119,6 +119,14 @@ def find_last_sentence_end(text: str, most: int) -> int:
     return last
 
 
+def find_open_sentence(text: str) -> int:
+    """Return where the last sentence of a growing text begins; 0 if none has ended before it."""
+    start = 0
+    for each in iterate_sentence_ends(text):
+        start = each.next_start
+    return start
+
+
 def get_undecided_end(text: str) -> str:
     """Return the end of a growing text that decides, with what follows it, where a sentence ends.
 

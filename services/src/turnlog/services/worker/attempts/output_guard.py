@@ -35,7 +35,7 @@ from turnlog.projections.blueprint.schema.policy_specs import (
     SafetyRule,
     SafetySpec,
 )
-from turnlog.projections.blueprint.sentence_ends import get_undecided_end, iterate_sentence_ends
+from turnlog.projections.blueprint.sentence_ends import find_open_sentence, get_undecided_end
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.services.extensions.plugins import SafetyCheck, load_check
 from turnlog.services.platform.concurrency import run_in_thread, run_text_work
@@ -103,9 +103,9 @@ class OutputGuard:
         if not self.rules:
             self.shown_length += len(piece)
             return piece
-        self._find_safe_end(piece)
         self._held.append(piece)
         self._held_length += len(piece)
+        await self._find_safe_end(piece)
         return await self._release_safe()
 
     async def release_rest(self) -> str | GuardViolation:
@@ -169,18 +169,17 @@ class OutputGuard:
         self.shown_length += len(released)
         return released
 
-    def _find_safe_end(self, piece: str) -> None:
-        """Note up to where the held text may be released once `piece` is added to it."""
+    async def _find_safe_end(self, piece: str) -> None:
+        """Note up to where the held text may be released; `piece` is its end."""
         match self.hold_back:
             case "none":
-                self._safe_length = self._held_length + len(piece)
+                self._safe_length = self._held_length
             case "sentence":
-                before, text, end = len(self._undecided), self._undecided + piece, 0
-                for each in iterate_sentence_ends(text):
-                    end = each.next_start
-                if end:
-                    self._safe_length = self._held_length + end - before
-                self._undecided = get_undecided_end(text[end:])
+                text = self._undecided + piece
+                start = await run_text_work(partial(find_open_sentence, text), len(text))
+                if start:
+                    self._safe_length = self._held_length - len(text) + start
+                self._undecided = get_undecided_end(text[start:])
             case "reply":
                 pass
             case _ as never:
