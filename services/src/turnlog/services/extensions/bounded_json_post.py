@@ -19,7 +19,7 @@ _UNCOMPRESSED: Final = {"Accept-Encoding": "identity"}
 """Compressed responses are not accepted, because they could expand without limit."""
 
 
-httpcore.AsyncHTTP11Connection.READ_NUM_BYTES = 16_384
+httpcore.AsyncHTTP11Connection.READ_NUM_BYTES = 16_384  # pyright: ignore[reportAttributeAccessIssue]
 """Bytes that an HTTP client of this process takes before other tasks run.
 
 A server may put 2,600 informational answers into the 64 kB that the library takes, and reading
