@@ -22,7 +22,13 @@ from tests.conventions.source_tree import (
     load_modules,
     parse_module,
 )
+from turnlog.projections.store.growth.call_sums import CALL_SUMS
 from turnlog.projections.store.schema import read_model_tables
+from turnlog.projections.store.schema.hour_tables import (
+    CHANGED_HOURS,
+    HOUR_DIMENSIONS,
+    HOUR_TABLES,
+)
 
 STORE: Final = "turnlog.projections.store"
 
@@ -120,10 +126,19 @@ def test_every_column_of_the_read_models_is_read() -> None:
     columns = {
         (table.name, column.name)
         for table in read_model_tables.METADATA.sorted_tables
+        if table not in HOUR_TABLES
         for column in table.c
         if not column.primary_key
     }
     assert sorted(columns - read) == []
+
+
+def test_every_column_of_a_sum_by_the_hour_is_one_of_the_sum() -> None:
+    """A sum names its columns as data, so no expression does."""
+    for each in CALL_SUMS:
+        columns = {column.name for column in each.hours.c}
+        assert columns == {"build", "tenant", *HOUR_DIMENSIONS, *each.labels, *each.figures}
+    assert {each.hours for each in CALL_SUMS} == {*HOUR_TABLES} - {CHANGED_HOURS}
 
 
 def test_every_field_that_a_query_selects_is_in_an_answer_or_read_by_a_caller() -> None:

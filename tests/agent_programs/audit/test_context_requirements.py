@@ -369,10 +369,10 @@ async def test_u21_growth_reports_history_growth_and_groups_calls(
         await run_short_turn(platform, session, text="x" * 40, reply="y" * 40)
     growth = await fetch_growth(platform, session, group_by="kind")
     assert growth["history_growth"] == 20
-    assert [(each["group"], each["calls"]) for each in growth["groups"]] == [
-        ("plan", 3),
-        ("synthesise", 3),
+    assert [(each["key"], each["calls"]) for each in growth["groups"]] == [
+        ({"kind": "plan"}, 3),
+        ({"kind": "synthesise"}, 3),
     ]
-    everything = await platform.fetch_json("/v1/growth", group_by="blueprint")
-    assert {"u21"} <= {each["group"] for each in everything["groups"]}
+    everything = await platform.fetch_json("/v1/growth", group_by="blueprint,kind")
+    assert {"blueprint": "u21", "kind": "plan"} in [each["key"] for each in everything["groups"]]
     assert everything["history_growth"] is None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
-from tests.projections.store.row_fold import fold_log
+from tests.projections.store.row_fold import fold_log, sum_all_hours
 from tests.projections.store.session_histories import (
     StoredSession,
     build_assembled,
@@ -25,19 +25,19 @@ from turnlog.events.model.session_events import BlueprintMoved, BlueprintRef
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.session_views.cost_totals import CostTotal
 from turnlog.projections.store.engine import ReadModelStore
-from turnlog.projections.store.read import group_growth
-from turnlog.projections.store.read.group_growth import (
+from turnlog.projections.store.growth import group_growth
+from turnlog.projections.store.growth.group_growth import (
     GrowthBucket,
     GrowthGrouping,
     list_group_growth,
 )
+from turnlog.projections.store.growth.token_ledger import GrowthFilter, list_call_growth
 from turnlog.projections.store.read.row_types import (
     CallGrowth,
     GroupGrowth,
     PrefixBreaks,
     RuleSavings,
 )
-from turnlog.projections.store.read.token_ledger import GrowthFilter, list_call_growth
 
 CUT = AppliedTrimStep(step="drop_oldest_pairs", on="chat", component="history", before=90, after=30)
 
@@ -63,13 +63,20 @@ async def read_call_growth(store: ReadModelStore, story: StoredSession) -> tuple
 
 async def read_group_growth(
     store: ReadModelStore,
-    by: GrowthGrouping,
+    by: GrowthGrouping | Literal["all"],
     bucket: GrowthBucket | None = None,
     **conditions: Any,  # noqa: ANN401 - the filter's own
 ) -> list[GroupGrowth]:
+    """Read groups from the rows of their calls, and the same from sums by the hour."""
+    groupings: list[GrowthGrouping] = [] if by == "all" else [by]
     sought = GrowthFilter(**conditions)
     async with store.open_reader() as connection:
-        return list(await list_group_growth(connection, "t", by, sought, bucket=bucket))
+        of_calls = await list_group_growth(connection, "t", groupings, sought, bucket=bucket)
+    await sum_all_hours(store)
+    async with store.open_reader() as connection:
+        of_hours = await list_group_growth(connection, "t", groupings, sought, bucket=bucket)
+    assert of_hours == of_calls
+    return list(of_calls)
 
 
 async def test_each_component_of_each_call_is_counted(
@@ -126,7 +133,9 @@ async def test_hit_rate_is_the_share_of_retrieving_calls_with_hits(
     await fold_log(store, story.log)
     (group,) = await read_group_growth(store, "all")
     assert group.retrieval_hit_rate == 0.75
-    rates = {each.group: each.retrieval_hit_rate for each in await read_group_growth(store, "kind")}
+    rates = {
+        each.key["kind"]: each.retrieval_hit_rate for each in await read_group_growth(store, "kind")
+    }
     assert rates == {"plan": None, "reply": 0.75}
 
 
@@ -140,7 +149,7 @@ async def test_token_growth_is_grouped_by_blueprint_profile_and_kind(
     await fold_log(store, story.log)
     both = {"history": 30, "system": 20}
     together = GroupGrowth(
-        group=None,
+        key={},
         calls=2,
         tokens=50,
         savings=7,
@@ -149,11 +158,15 @@ async def test_token_growth_is_grouped_by_blueprint_profile_and_kind(
         rules=(RuleSavings("drop_oldest_pairs", calls=1, tokens=7),),
     )
     assert await read_group_growth(store, "all") == [together]
-    assert await read_group_growth(store, "blueprint") == [replace(together, group="assistant")]
-    assert [each.group for each in await read_group_growth(store, "profile")] == ["agent"]
+    assert await read_group_growth(store, "blueprint") == [
+        replace(together, key={"blueprint": "assistant"})
+    ]
+    assert [each.key for each in await read_group_growth(store, "profile")] == [
+        {"profile": "agent"}
+    ]
     assert await read_group_growth(store, "kind") == [
         GroupGrowth(
-            group="plan",
+            key={"kind": "plan"},
             calls=1,
             tokens=40,
             savings=7,
@@ -162,7 +175,12 @@ async def test_token_growth_is_grouped_by_blueprint_profile_and_kind(
             rules=together.rules,
         ),
         GroupGrowth(
-            group="reply", calls=1, tokens=10, savings=0, components={"system": 10}, cut_turns=0
+            key={"kind": "reply"},
+            calls=1,
+            tokens=10,
+            savings=0,
+            components={"system": 10},
+            cut_turns=0,
         ),
     ]
     assert await read_group_growth(store, "all", since=datetime(2030, 1, 1, tzinfo=UTC)) == []
@@ -254,7 +272,7 @@ async def test_calls_are_grouped_by_their_time_and_by_the_version_they_were_made
     await fold_log(store, story.log)
 
     by_version = await read_group_growth(store, "version")
-    assert [(each.group, each.calls, each.tokens) for each in by_version] == [
+    assert [(each.key["version"], each.calls, each.tokens) for each in by_version] == [
         ("desk v1", 2, 30),
         ("desk v2", 1, 10),
     ]
@@ -265,7 +283,7 @@ async def test_calls_are_grouped_by_their_time_and_by_the_version_they_were_made
         ("2026-03-02T00:00:00Z", 10),
     ]
     by_both = await read_group_growth(store, "version", "day")
-    assert [(each.at, each.group, each.calls) for each in by_both] == [
+    assert [(each.at, each.key["version"], each.calls) for each in by_both] == [
         ("2026-03-01T00:00:00Z", "desk v1", 2),
         ("2026-03-02T00:00:00Z", "desk v2", 1),
     ]

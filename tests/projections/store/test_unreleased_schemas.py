@@ -25,10 +25,10 @@ from turnlog.projections.store.read.usage_queries import UsageFilter, list_usage
 from turnlog.projections.store.schema.read_model_tables import (
     COMMANDS,
     METADATA,
-    PROJECTED_TABLES,
     PROJECTIONS,
 )
 from turnlog.projections.store.schema.schema_migration import (
+    PROJECTED_TABLES,
     SCHEMA_REVISION,
     UNRELEASED_REVISIONS,
     prepare_schema,

@@ -24,9 +24,9 @@ from turnlog.events.registry import KnownEvent
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.session_views.cost_totals import CostTotal
 from turnlog.projections.store.engine import ReadModelStore
-from turnlog.projections.store.read.group_growth import list_group_growth
+from turnlog.projections.store.growth.group_growth import list_group_growth
+from turnlog.projections.store.growth.token_ledger import GrowthFilter
 from turnlog.projections.store.read.row_types import UsageFigures
-from turnlog.projections.store.read.token_ledger import GrowthFilter
 from turnlog.projections.store.read.usage_queries import (
     AttributeGrouping,
     UsageFilter,
@@ -182,7 +182,7 @@ async def test_tokens_of_caches_are_summed_apart(
     (total,) = (await read_usage(store)).values()
     assert (total.input_tokens, total.cached_tokens, total.cache_write_tokens) == (80, 30, 4)
     async with store.open_reader() as connection:
-        (group,) = await list_group_growth(connection, "t", "all", GrowthFilter())
+        (group,) = await list_group_growth(connection, "t", (), GrowthFilter())
     assert (group.input_tokens, group.cached_tokens) == (80, 30)
 
 

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import csv
 import json
 import signal
 import subprocess
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,8 @@ from tests.services.cli.conftest import (
 )
 from tests.support.processes.blocking_turnlog_up import run_blocking_turnlog_up
 from tests.support.processes.forked_program import get_forked_program
+from turnlog.contract.call_payloads import GroupMetrics
+from turnlog.services.cli.views.growth_csv import iterate_cells
 
 
 def count_sessions(played: RecordedSession) -> str:
@@ -136,6 +140,59 @@ def test_growth_shows_tokens_of_each_call_by_component_and_history_growth(
     for which in ((), (played.session,)):
         grouped = turnlog("growth", *which, "--group-by", "blueprint", *played.here)
         assert "assistant" in grouped.out
+    both = turnlog("growth", "--group-by", "blueprint,kind", "--bucket", "day", *played.here)
+    assert ("assistant" in both.out, "reply" in both.out) == (True, True)
+
+
+def test_growth_as_csv_has_a_row_for_each_call_or_group(
+    turnlog: RunCommand, played: RecordedSession
+) -> None:
+    csv_of = ("-o", "csv", *played.here)
+    calls = list(csv.DictReader(StringIO(turnlog("growth", played.session, *csv_of).out)))
+    listed = turnlog("growth", played.session, "-o", "json", *played.here).json["calls"]
+    assert [(each["call"], int(each["tokens"])) for each in calls] == [
+        (each["call"], each["tokens"]) for each in listed
+    ]
+    assert int(calls[0]["components.history_tokens"]) == listed[0]["components"]["history_tokens"]
+    grouped = turnlog("growth", "--group-by", "kind,model", *csv_of)
+    rows = list(csv.DictReader(StringIO(grouped.out)))
+    assert [(each["key.kind"], int(each["calls"])) for each in rows] == [("reply", len(listed))]
+
+
+def test_value_that_a_spreadsheet_would_run_is_quoted() -> None:
+    group = GroupMetrics.model_validate(
+        {
+            "key": {"profile": "=1+2", "model": "openai/a"},
+            "calls": 1,
+            "tokens": 9,
+            "components": {},
+            "savings_estimate": 0,
+            "cut_turns": 0,
+            "cost": {"micro_dollars": None},
+            "retrieval_hit_rate": None,
+        }
+    )
+    cells = dict(iterate_cells(group))
+    assert cells["key.profile"] == "'=1+2"
+    assert cells["key.model"] == "openai/a"
+    assert (cells["calls"], cells["cost.micro_dollars"]) == (1, "")
+
+
+@pytest.mark.parametrize(
+    ("groups", "problem"),
+    [
+        ("kinds", "write `kind`"),
+        ("kind,kind", "2 different ones at most"),
+        ("kind,model,profile", "2 different ones at most"),
+        ("", "use one of: blueprint"),
+    ],
+)
+def test_growth_is_refused_for_groups_that_do_not_exist(
+    turnlog: RunCommand, played: RecordedSession, groups: str, problem: str
+) -> None:
+    ran = turnlog("growth", "--group-by", groups, *played.here)
+    assert ran.code == 2
+    assert problem in " ".join(ran.err.split())
 
 
 def test_window_shows_tokens_by_component_and_excluded_turns(

@@ -264,8 +264,8 @@ class PrefixBreakMetrics(ResponseModel):
 class GroupMetrics(ResponseModel):
     """The totals of a group of calls; what a fork copied counts in the session that made it."""
 
-    group: str | None
-    """The value that the calls have in common; null without grouping, or when it is unknown."""
+    key: dict[str, str | None]
+    """What the calls have in common, by each of `group_by`; null where it is unknown."""
     at: str | None = None
     """When the hour or the day of the calls began, in UTC; null without `bucket`."""
     calls: int

@@ -24,6 +24,7 @@ from turnlog.services.platform.secret_masking import hide_credentials
 from turnlog.services.platform.shutdown import Shutdown
 from turnlog.services.platform.telemetry.traces import Tracing
 from turnlog.services.process_components import connect_components
+from turnlog.services.projector.hourly_sums import HourlySums
 from turnlog.services.projector.knowledge_projector import KnowledgeProjector
 from turnlog.services.projector.log_fold import LogFolder
 from turnlog.services.projector.record_scrub import RecordScrub
@@ -89,6 +90,7 @@ async def run_projector(
         try:
             async with (
                 ending.run_part("projector", projector.run()),
+                ending.run_part("growth", HourlySums(store).run()),
                 ending.run_part("library", library.run()),
                 ending.run_part("knowledge", knowledge.run()),
                 ending.run_part("record", scrub.run()),

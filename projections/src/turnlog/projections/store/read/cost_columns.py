@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Final
 
-from sqlalchemy import ColumnElement, and_, distinct, func
+from sqlalchemy import ColumnElement, FromClause, and_, distinct, func
 
 from turnlog.projections.session_views.cost_totals import GUESSED_PRICES, CostTotal
 from turnlog.projections.store.read.row_filters import sum_column
@@ -17,14 +17,18 @@ _COLUMNS: Final = ATTEMPTS.c
 
 IS_GUESSED: Final = _COLUMNS.price.in_(GUESSED_PRICES)
 
-IS_UNPRICED: Final = and_(_COLUMNS.ended_at.is_not(None), _COLUMNS.micro_dollars.is_(None))
+
+def is_unpriced(attempts: FromClause) -> ColumnElement[bool]:
+    """Match the attempts that have ended and whose price is not known."""
+    return and_(attempts.c.ended_at.is_not(None), attempts.c.micro_dollars.is_(None))
+
 
 COST_COLUMNS: Final[Mapping[str, ColumnElement[int]]] = {
     "micro_dollars": sum_column(_COLUMNS.micro_dollars),
     "priced_attempts": func.count(_COLUMNS.micro_dollars),
     "guessed_attempts": func.count().filter(IS_GUESSED),
     "unpriced_calls": func.count(distinct(_COLUMNS.session + "/" + _COLUMNS.call)).filter(
-        IS_UNPRICED
+        is_unpriced(ATTEMPTS)
     ),
 }
 

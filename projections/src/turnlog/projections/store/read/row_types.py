@@ -314,8 +314,8 @@ class PrefixBreaks:
 class GroupGrowth:
     """What a group of calls used together; those that a fork copied count where they were made."""
 
-    group: str | None
-    """The common value of the group; None if there is none or it is unknown."""
+    key: dict[str, str | None]
+    """What its calls have in common, by what they are grouped by; None is unknown, or has none."""
     at: str | None = None
     """When the hour or the day of its calls began; None where they are of any time."""
     calls: int

@@ -33,9 +33,9 @@ from turnlog.projections.store.async_engine import AsyncConnection
 from turnlog.projections.store.read.child_usage import add_usage, sum_child_usage
 from turnlog.projections.store.read.cost_columns import (
     IS_GUESSED,
-    IS_UNPRICED,
     USAGE_COLUMNS,
     build_usage,
+    is_unpriced,
 )
 from turnlog.projections.store.read.pinned_versions import match_pinned_text
 from turnlog.projections.store.read.row_filters import (
@@ -397,7 +397,7 @@ async def compute_totals(
             "output_tokens": sum_column(ATTEMPTS.c.output_tokens),
             "micro_dollars": sum_column(ATTEMPTS.c.micro_dollars),
             "guessed_attempts": func.count().filter(IS_GUESSED),
-            "unpriced_attempts": func.count().filter(IS_UNPRICED),
+            "unpriced_attempts": func.count().filter(is_unpriced(ATTEMPTS)),
         },
     }
     for table, columns in columns_by_table.items():

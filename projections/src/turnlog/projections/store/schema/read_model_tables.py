@@ -568,10 +568,3 @@ Index(
     KNOWLEDGE_ENTRIES.c.number,
     unique=True,
 )
-
-PROJECTED_TABLES: Final = (
-    ROW_TABLES,
-    (LIBRARIES, SEGMENTS),
-    (KNOWLEDGE_INDEX, KNOWLEDGE_HISTORIES, KNOWLEDGE_TEXTS, KNOWLEDGE_ENTRIES),
-)
-"""Every table with rows, by the projection that fills it."""

@@ -25,7 +25,17 @@ from turnlog.events.errors import LaterRelease
 from turnlog.projections.store.async_engine import AsyncConnection
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.migrations import versions
-from turnlog.projections.store.schema.read_model_tables import METADATA, PROJECTED_TABLES
+from turnlog.projections.store.schema.hour_tables import HOUR_TABLES
+from turnlog.projections.store.schema.read_model_tables import (
+    KNOWLEDGE_ENTRIES,
+    KNOWLEDGE_HISTORIES,
+    KNOWLEDGE_INDEX,
+    KNOWLEDGE_TEXTS,
+    LIBRARIES,
+    METADATA,
+    ROW_TABLES,
+    SEGMENTS,
+)
 
 SCHEMA_REVISION: Final = max(script.name[1:5] for script in iter_modules(versions.__path__))
 """The latest revision. The name of a script begins with its own, as in `r0012_read_models`."""
@@ -38,6 +48,13 @@ UNRELEASED_REVISIONS: Final = tuple(f"{number:04}" for number in range(1, int(FI
 
 _FORMER_TABLES: Final = ("redactions", "phases", "knowledge_vectors", "knowledge_words")
 """Tables of unreleased revisions that this release does not have."""
+
+PROJECTED_TABLES: Final = (
+    (*ROW_TABLES, *HOUR_TABLES),
+    (LIBRARIES, SEGMENTS),
+    (KNOWLEDGE_INDEX, KNOWLEDGE_HISTORIES, KNOWLEDGE_TEXTS, KNOWLEDGE_ENTRIES),
+)
+"""Every table with rows, by the projection that fills it."""
 
 _MIGRATION_SCRIPTS: Final = "turnlog.projections.store:migrations"
 

@@ -33,6 +33,7 @@ from turnlog.events.content import Digest
 from turnlog.events.store.ports import LogIdentity
 from turnlog.projections.store.async_engine import AsyncConnection
 from turnlog.projections.store.engine import ReadModelStore
+from turnlog.projections.store.schema.hour_tables import HOUR_TABLES
 from turnlog.projections.store.schema.read_model_tables import PROJECTIONS, ROW_TABLES, SESSIONS
 from turnlog.projections.store.schema.schema_migration import FIRST_REVISION, SCHEMA_REVISION
 
@@ -190,8 +191,9 @@ async def clear_hidden_builds(store: ReadModelStore, *, below: int | None = None
         while await _clear_sessions(store, build):
             pass
         async with store.open_writer() as connection:
-            # Rows without a session row: events that were quarantined before their session opened.
-            for table in ROW_TABLES:
+            # Sums by the hour, and rows without a session row: events that were quarantined before
+            # their session opened.
+            for table in (*ROW_TABLES, *HOUR_TABLES):
                 await connection.execute(delete(table).where(table.c.build == build))
             await delete_build(connection, build)
 

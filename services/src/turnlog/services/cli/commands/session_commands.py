@@ -239,30 +239,40 @@ def show_growth(
     ] = None,
     *,
     group_by: Annotated[
-        Literal["all", "session", "blueprint", "version", "profile", "kind", "model"],
-        typer.Option("--group-by", help="Group calls by this."),
-    ] = "all",
+        str | None,
+        typer.Option(
+            "--group-by",
+            metavar="NAME[,NAME]",
+            help="Group calls by session, blueprint, version, profile, kind or model, or by two.",
+        ),
+    ] = None,
     bucket: Annotated[
         Literal["day", "hour"] | None,
         typer.Option(help="Group calls by their time (UTC) as well."),
     ] = None,
     filters: GrowthOptions,
     target: ReadTarget,
-    output: OutputOption = "table",
+    output: Annotated[
+        Literal["table", "json", "csv"],
+        typer.Option(
+            "-o", "--output", help="Tables for people, JSON for programs, CSV for spreadsheets."
+        ),
+    ] = "table",
 ) -> None:
     """Show the growth of prompts: tokens by component and call, trimmed and saved tokens."""
     from turnlog.client.operations import build_read
     from turnlog.contract.call_payloads import GrowthView
+    from turnlog.services.cli.views.growth_csv import print_growth_csv
     from turnlog.services.cli.views.growth_view import render_growth
 
     query = {"session": session, "group_by": group_by, "bucket": bucket, **asdict(filters)}
-    show_answer(
-        target,
-        build_read(api_paths.GROWTH, GrowthView, query),
-        lambda growth: render_growth(growth, group_by),
-        output,
-        with_read_models=True,
-    )
+    read = build_read(api_paths.GROWTH, GrowthView, query)
+    if output == "csv":
+        run_with_service(
+            target, lambda service: print_growth_csv(service, read), with_read_models=True
+        )
+    else:
+        show_answer(target, read, render_growth, output, with_read_models=True)
 
 
 def show_prompt(

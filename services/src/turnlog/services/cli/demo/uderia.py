@@ -111,7 +111,7 @@ async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[Propos
     await stage.begin_scene("What each contributor cost", "call by call, as `turnlog growth`")
     parameters = {"session": session, "group_by": "kind", "min_sequence": last}
     growth = await stage.service.send(build_read(api_paths.GROWTH, GrowthView, parameters))
-    stage.console.print(render_growth(growth, "kind"))
+    stage.console.print(render_growth(growth))
     await stage.show_verification(session, coordinator)
     return session, await _build_next_commands(stage, session)
 

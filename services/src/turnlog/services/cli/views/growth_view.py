@@ -35,10 +35,9 @@ GROWTH_BAR_WIDTH: Final = 24
 _TOKENS_SUFFIX: Final = "_tokens"
 
 
-def render_growth(growth: GrowthView, group_by: str) -> RenderableType:
+def render_growth(growth: GrowthView) -> RenderableType:
     """Render one bar per call of a session, or one bar per group of calls."""
-    is_grouped = group_by != "all" or any(group.at for group in growth.groups)
-    shows_calls = growth.calls and not (is_grouped and growth.groups)
+    shows_calls = is_listing_calls(growth)
     if not (shows_calls or growth.groups):
         return Text("no call was made yet", MUTED)
     taken = _sum_components(growth.calls if shows_calls else growth.groups)
@@ -46,7 +45,7 @@ def render_growth(growth: GrowthView, group_by: str) -> RenderableType:
     lines = (
         _render_calls(growth.calls, colours)
         if shows_calls
-        else _render_groups(growth.groups, group_by, colours)
+        else _render_groups(growth.groups, colours)
     )
     return Group(
         _render_title(growth),
@@ -56,6 +55,12 @@ def render_growth(growth: GrowthView, group_by: str) -> RenderableType:
         _render_legend(taken, colours),
         *_render_growth_totals(growth),
     )
+
+
+def is_listing_calls(growth: GrowthView) -> bool:
+    """Return whether the calls of a session are shown, because these were not to be grouped."""
+    is_grouped = any(group.key or group.at for group in growth.groups)
+    return bool(growth.calls) and not is_grouped
 
 
 def _sum_components(counted: Iterable[CallMetrics | GroupMetrics]) -> dict[str, int]:
@@ -104,14 +109,13 @@ def _render_savings(call: CallMetrics) -> Text:
     return Text("\n").join(lines)
 
 
-def _render_groups(
-    groups: Sequence[GroupMetrics], group_by: str, colours: Mapping[str, str]
-) -> Table:
+def _render_groups(groups: Sequence[GroupMetrics], colours: Mapping[str, str]) -> Table:
     table = create_listing()
     has_times = any(group.at for group in groups)
     if has_times:
         table.add_column("from (UTC)", no_wrap=True, style=MUTED)
-    table.add_column("" if group_by == "all" else group_by, no_wrap=True)
+    for title in groups[0].key or [""]:
+        table.add_column(title, no_wrap=True)
     for title in ("calls", "tokens a call"):
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("by component", no_wrap=True)
@@ -119,7 +123,7 @@ def _render_groups(
         table.add_column(title, justify="right", no_wrap=True)
     most = max(group.tokens // group.calls for group in groups)
     for group in groups:
-        name = "all" if group_by == "all" else escape_controls(group.group or "unknown")
+        names = [escape_controls(value or "unknown") for value in group.key.values()] or ["all"]
         each = group.tokens // group.calls
         bar = _render_bar(group.components, each, most, colours)
         saved = Text(
@@ -127,7 +131,7 @@ def _render_groups(
         )
         cost = format_cost(group.cost)
         times = [(group.at or "")[:16].replace("T", " ")] if has_times else []
-        table.add_row(*times, name, f"{group.calls:,}", f"{each:,}", bar, saved, cost)
+        table.add_row(*times, *names, f"{group.calls:,}", f"{each:,}", bar, saved, cost)
     return table
 
 
@@ -179,7 +183,7 @@ def _render_growth_totals(growth: GrowthView) -> Iterator[Text]:
     yield from _render_prefix_breaks(growth.groups)
     for group in growth.groups:
         if group.retrieval_hit_rate is not None:
-            of = "".join(f" of {each}" for each in (group.group, group.at) if each)
+            of = "".join(f" of {each}" for each in (*group.key.values(), group.at) if each)
             yield Text(
                 f"retrieval found something in {group.retrieval_hit_rate:.0%} of the calls{of}",
                 MUTED,

@@ -10,12 +10,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from turnlog.contract import api_paths
 from turnlog.contract.call_payloads import CallList, GrowthView, ToolResultView
 from turnlog.projections.blueprint.storable_json import MAX_INT
-from turnlog.projections.store.read.group_growth import GrowthBucket, GrowthGrouping
-from turnlog.projections.store.read.token_ledger import GrowthFilter
+from turnlog.projections.store.growth.group_growth import GrowthBucket
+from turnlog.projections.store.growth.token_ledger import GrowthFilter
 from turnlog.services.http.headers import set_etag, tag_body
 from turnlog.services.http.request_checks import MinSequenceQuery, QueryTime, convert_to_utc
 from turnlog.services.http.request_tenant import RequestTenant
-from turnlog.services.use_cases.prompts.call_reading import CallReading
+from turnlog.services.use_cases.prompts.call_reading import CallReading, parse_groupings
 
 router = APIRouter()
 
@@ -64,8 +64,11 @@ class GrowthQuery(BaseModel):
 
     session: str | None = None
     """Only this session, with the figures of each call."""
-    group_by: GrowthGrouping = "all"
-    """What the calls of a group have in common; `version` is that of the blueprint at the call."""
+    group_by: str | None = None
+    """What the calls of a group have in common: one or two of `session`, `blueprint`, `version`,
+    `profile`, `kind` and `model`, with a comma between them; all calls are one group by default.
+    `version` is that of the blueprint at the call.
+    """
     bucket: GrowthBucket | None = None
     """Group them by the day or the hour (UTC) as well."""
     blueprint: str | None = None
@@ -110,7 +113,7 @@ async def show_growth(
     growth = await calls.compute_growth(
         tenant,
         query.create_filter(),
-        group_by=query.group_by,
+        group_by=parse_groupings(query.group_by),
         bucket=query.bucket,
         min_sequence=query.min_sequence,
     )

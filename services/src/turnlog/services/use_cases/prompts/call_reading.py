@@ -35,18 +35,22 @@ from turnlog.events.model.turn_events import is_end_of_turn
 from turnlog.events.store.ports import EventLog, MediaStore
 from turnlog.projections.audit.record.event_queries import ToolUseOutcome, find_tool_use
 from turnlog.projections.blueprint.schema.layer_specs import HISTORY_COMPONENT, STANDARD_COMPONENTS
+from turnlog.projections.blueprint.sent_names import quote_sent_name
+from turnlog.projections.blueprint.validation.blueprint_faults import suggest_word
 from turnlog.projections.session.fold.settled_turns import find_settled_turn
 from turnlog.projections.session.state import SessionState, SettledTurnRef
 from turnlog.projections.store.engine import ReadModelStore
-from turnlog.projections.store.read.child_usage import list_turn_usage
-from turnlog.projections.store.read.group_growth import (
+from turnlog.projections.store.growth.group_growth import (
+    GROWTH_GROUPINGS,
+    MAX_GROUPINGS,
     GrowthBucket,
     GrowthGrouping,
     list_group_growth,
 )
+from turnlog.projections.store.growth.token_ledger import GrowthFilter, list_call_growth
+from turnlog.projections.store.read.child_usage import list_turn_usage
 from turnlog.projections.store.read.row_types import CallGrowth, GroupGrowth
 from turnlog.projections.store.read.session_queries import find_session, list_calls
-from turnlog.projections.store.read.token_ledger import GrowthFilter, list_call_growth
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.command_handling.row_waits import MIN_SEQUENCE_FIELD
 from turnlog.services.sessions.time_travel import TimeTravel
@@ -136,7 +140,7 @@ class CallReading:
         tenant: str,
         sought: GrowthFilter,
         *,
-        group_by: GrowthGrouping = "all",
+        group_by: Sequence[GrowthGrouping] = (),
         bucket: GrowthBucket | None = None,
         min_sequence: int | None = None,
     ) -> GrowthView:
@@ -163,7 +167,7 @@ class CallReading:
         self,
         state: SessionState,
         sought: GrowthFilter,
-        group_by: GrowthGrouping,
+        group_by: Sequence[GrowthGrouping],
         bucket: GrowthBucket | None,
     ) -> GrowthView:
         tenant, session = state.tenant, state.session
@@ -177,6 +181,23 @@ class CallReading:
         counted = [call for call in calls if call.kind not in material.blueprint.summary_calls]
         sequence, rate = row.sequence if row else 0, _compute_history_growth(counted)
         return _create_growth_view(session, sequence, found, calls=calls, rate=rate)
+
+
+def parse_groupings(group_by: str | None) -> tuple[GrowthGrouping, ...]:
+    """Return what calls are grouped by, from a list with commas."""
+    names = [] if group_by is None else [name.strip() for name in group_by.split(",")]
+    known: list[GrowthGrouping] = [
+        each for name in names for each in GROWTH_GROUPINGS if each == name
+    ]
+    for name in set(names).difference(GROWTH_GROUPINGS):
+        detail = f"calls have no {quote_sent_name(name)} to group them by"
+        fix = suggest_word(name[:80], GROWTH_GROUPINGS)
+        raise Refused("invalid", detail, field="group_by", fix=fix)
+    if len(names) > MAX_GROUPINGS or len(set(names)) < len(names):
+        detail = f"{len(names)} values to group calls by"
+        fix = f"name {MAX_GROUPINGS} different ones at most"
+        raise Refused("invalid", detail, field="group_by", fix=fix)
+    return tuple(known)
 
 
 async def iterate_turn_rest(
@@ -270,7 +291,7 @@ def _create_growth_view(
 
 def _create_group_metrics(group: GroupGrowth) -> GroupMetrics:
     return GroupMetrics(
-        group=group.group,
+        key=group.key,
         at=group.at,
         calls=group.calls,
         tokens=group.tokens,

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
 from sqlalchemy import (
     ColumnElement,
+    Table,
     and_,
     select,
 )
@@ -63,18 +65,29 @@ class GrowthFilter:
     def build_conditions(self, tenant: str) -> tuple[ColumnElement[bool], ...]:
         """Return what the rows of `calls`, joined with those of `sessions`, meet."""
         session, columns = self.session, _CALL_COLUMNS
-        equal = {
-            SESSIONS.c.blueprint: self.blueprint,
-            columns.profile: self.profile,
-            columns.kind: self.kind,
-            columns.model: self.model,
-        }
         return (
             match_session(CALLS, tenant, session) if session else match_tenant(CALLS, tenant),
-            *(column == replace_nul(value) for column, value in equal.items() if value is not None),
+            *self._match_values(CALLS, SESSIONS.c.blueprint),
             *((columns.at >= format_rfc3339(self.since),) if self.since else ()),
             *((columns.at < format_rfc3339(self.until),) if self.until else ()),
         )
+
+    def build_hour_conditions(self, hours: Table, tenant: str) -> tuple[ColumnElement[bool], ...]:
+        """Return what the sums by the hour meet that no session and no time is asked of."""
+        return match_tenant(hours, tenant), *self._match_values(hours, hours.c.blueprint)
+
+    def _match_values(
+        self, table: Table, blueprint: ColumnElement[str]
+    ) -> Iterator[ColumnElement[bool]]:
+        equal = {
+            blueprint: self.blueprint,
+            table.c.profile: self.profile,
+            table.c.kind: self.kind,
+            table.c.model: self.model,
+        }
+        for column, value in equal.items():
+            if value is not None:
+                yield column == replace_nul(value)
 
 
 async def list_call_growth(

@@ -1,0 +1,247 @@
+"""The growth of context by group: what the calls of a group used, what was saved, and what was cut.
+
+The calls of a group have values in common, the day or the hour that they were made in, or both. Of
+hours whose sums are there these are read, and of others the rows of their calls: the answer is the
+same, and a month takes no longer than its hours.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final, Literal, TypeVar, get_args
+
+from sqlalchemy import (
+    ColumnElement,
+    Label,
+    RowMapping,
+    Select,
+    Subquery,
+    Text,
+    cast,
+    func,
+    select,
+    union_all,
+)
+
+from turnlog.events.codec import format_rfc3339
+from turnlog.events.errors import Refused
+from turnlog.projections.blueprint.schema.layer_specs import RAG_COMPONENT
+from turnlog.projections.session_views.cost_totals import NO_COST
+from turnlog.projections.store.async_engine import AsyncConnection
+from turnlog.projections.store.growth.call_sums import (
+    CALL_SUMS,
+    CallSum,
+    choose_calls,
+    end_of_hour,
+    match_times,
+)
+from turnlog.projections.store.growth.token_ledger import GrowthFilter
+from turnlog.projections.store.read.cost_columns import COST_COLUMNS, build_cost_sum
+from turnlog.projections.store.read.row_filters import match_tenant, read_figures, sum_column
+from turnlog.projections.store.read.row_types import (
+    GroupGrowth,
+    PrefixBreaks,
+    RuleSavings,
+)
+from turnlog.projections.store.schema.hour_tables import (
+    ATTEMPT_HOURS,
+    CALL_HOURS,
+    CHANGED_HOURS,
+    COMPONENT_HOURS,
+    HOUR_CHARACTERS,
+    PREFIX_HOURS,
+    RULE_HOURS,
+)
+
+GrowthGrouping = Literal["session", "blueprint", "version", "profile", "kind", "model"]
+"""What calls have in common; a version is that of the session's blueprint at the call."""
+
+GROWTH_GROUPINGS: Final[tuple[GrowthGrouping, ...]] = get_args(GrowthGrouping)
+
+MAX_GROUPINGS: Final = 2
+"""Values that the calls of a group are told apart by, beside their time."""
+
+GrowthBucket = Literal["day", "hour"]
+"""The time that the calls of a group were made in, in UTC."""
+
+_BUCKETS: Final[dict[GrowthBucket, tuple[int, str]]] = {
+    "day": (len("2026-11-23"), "T00:00:00Z"),
+    "hour": (HOUR_CHARACTERS, ":00:00Z"),
+}
+"""How much of an hour a bucket has, and what makes that its beginning."""
+
+MAX_GROWTH_GROUPS: Final = 10_000
+"""Groups in one answer; a question that has more is refused."""
+
+
+async def list_group_growth(
+    connection: AsyncConnection,
+    tenant: str,
+    by: Sequence[GrowthGrouping],
+    sought: GrowthFilter,
+    bucket: GrowthBucket | None = None,
+) -> tuple[GroupGrowth, ...]:
+    """Return the totals of the calls sought by group, or by time and group.
+
+    What a fork copied counts in the session that made it. Raises `Refused` for too many groups.
+    """
+    question = _Question(tenant, tuple(by), sought, bucket)
+    sources = await _choose_sources(connection, question)
+    found = {
+        each.hours.name: await _sum_groups(connection, question, each, sources)
+        for each in CALL_SUMS
+    }
+    return tuple(
+        _build_group(question, key, {name: sums.get(key, ()) for name, sums in found.items()})
+        for key in found[CALL_HOURS.name]
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    tenant: str
+    by: tuple[GrowthGrouping, ...]
+    sought: GrowthFilter
+    bucket: GrowthBucket | None
+
+    @property
+    def dimensions(self) -> tuple[str, ...]:
+        """What is read of each call."""
+        blueprint = ("blueprint",) if "version" in self.by else ()
+        hour = ("hour",) if self.bucket else ()
+        return tuple(dict.fromkeys((*hour, *self.by, *blueprint)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sources:
+    """Which hours are read as sums, and when the calls were made that are read as rows."""
+
+    begin: str
+    end: str
+    """The hours from `begin` to before `end` are read as sums."""
+    times: tuple[tuple[str | None, str | None], ...]
+    """From when to before when the calls were made; None for any time."""
+
+
+async def _choose_sources(connection: AsyncConnection, question: _Question) -> _Sources:
+    """Read sums of the hours before the first that changed, as far as these are asked for whole."""
+    sought = question.sought
+    since = format_rfc3339(sought.since) if sought.since else None
+    until = format_rfc3339(sought.until) if sought.until else None
+    changed = select(func.min(CHANGED_HOURS.c.hour)).where(
+        match_tenant(CHANGED_HOURS, question.tenant)
+    )
+    # The latest hour always changed, so there are no calls where none did.
+    end = await connection.scalar(changed) or ""
+    if until:
+        end = min(end, until[:HOUR_CHARACTERS])
+    hour = since[:HOUR_CHARACTERS] if since else ""
+    is_whole = since is None or since == f"{hour}:00:00.000000Z"
+    begin = hour if is_whole else end_of_hour(hour)
+    # The sums do not tell sessions apart.
+    if sought.session is not None or "session" in question.by or begin >= end:
+        return _Sources(begin="", end="", times=((since, until),))
+    edge = () if is_whole else ((since, begin),)
+    return _Sources(begin=begin, end=end, times=(*edge, (end, until)))
+
+
+def _select_terms(
+    connection: AsyncConnection, question: _Question, each: CallSum, sources: _Sources
+) -> Subquery:
+    """Return what hours and calls add to a sum."""
+    untimed = replace(question.sought, since=None, until=None).build_conditions(question.tenant)
+    terms: list[Select[Any]] = []
+    for begin, end in sources.times:
+        chosen = choose_calls((*untimed, *match_times(begin, end)), question.dimensions)
+        keys = [chosen.c[name] for name in question.dimensions]
+        terms.append(each.select_terms(chosen, keys, connection.dialect.name))
+    if sources.end:
+        columns = each.hours.c
+        names = (*question.dimensions, *each.labels, *each.figures)
+        terms.append(
+            select(*(columns[name] for name in names)).where(
+                *question.sought.build_hour_conditions(each.hours, question.tenant),
+                columns.hour >= sources.begin,
+                columns.hour < sources.end,
+            )
+        )
+    return union_all(*terms).subquery()
+
+
+_GroupKey = tuple[str | None, ...]
+"""The beginning of a group's time if there are buckets, and the values its calls have in common."""
+
+_Sums = Sequence[RowMapping]
+"""Those of one group, one for each of the labels."""
+
+
+async def _sum_groups(
+    connection: AsyncConnection, question: _Question, each: CallSum, sources: _Sources
+) -> Mapping[_GroupKey, _Sums]:
+    terms = _select_terms(connection, question, each, sources)
+    keys = _choose_key_columns(question, terms)
+    labels = [terms.c[name] for name in each.labels]
+    sums = (
+        select(*keys, *labels, *(sum_column(terms.c[name]).label(name) for name in each.figures))
+        .group_by(*keys, *labels)
+        # Without a group there is one sum, even of nothing.
+        .having(func.count() > 0)
+        .order_by(*keys, *labels)
+        # A group has few labels; only the sum without any limits the groups.
+        .limit(None if labels else MAX_GROWTH_GROUPS + 1)
+    )
+    found: defaultdict[_GroupKey, list[RowMapping]] = defaultdict(list)
+    for row in (await connection.execute(sums)).mappings():
+        found[tuple(row[key.name] for key in keys)].append(row)
+    if len(found) > MAX_GROWTH_GROUPS:
+        detail = f"there are more than {MAX_GROWTH_GROUPS:,} groups"
+        fix = "narrow the time by `since` and `until`, or group by less"
+        raise Refused("too-many-groups", detail, field="group_by", fix=fix)
+    return found
+
+
+def _choose_key_columns(question: _Question, terms: Subquery) -> list[Label[Any]]:
+    columns: dict[str, ColumnElement[Any]] = {}
+    if question.bucket:
+        columns["at"] = func.substr(terms.c.hour, 1, _BUCKETS[question.bucket][0])
+    for name in question.by:
+        column: ColumnElement[Any] = terms.c[name]
+        if name == "version":
+            column = terms.c.blueprint.concat(" v").concat(cast(column, Text))
+        columns[f"by_{name}"] = column
+    return [column.label(name) for name, column in columns.items()]
+
+
+def _build_group(question: _Question, key: _GroupKey, sums: Mapping[str, _Sums]) -> GroupGrowth:
+    at, values = (key[0], key[1:]) if question.bucket else (None, key)
+    (calls,) = sums[CALL_HOURS.name]
+    components = sums[COMPONENT_HOURS.name]
+    retrieved = [row for row in components if row["component"] == RAG_COMPONENT]
+    (spent,) = sums[ATTEMPT_HOURS.name] or (None,)
+    return GroupGrowth(
+        key=dict(zip(question.by, values, strict=True)),
+        at=at + _BUCKETS[question.bucket][1] if at and question.bucket else None,
+        calls=calls["calls"],
+        tokens=calls["tokens"],
+        savings=calls["savings"],
+        components={row["component"]: row["tokens"] for row in components},
+        cut_turns=sum(row["cut_turns"] for row in components),
+        rules=_list_largest(RuleSavings, sums[RULE_HOURS.name]),
+        prefix_breaks=_list_largest(PrefixBreaks, sums[PREFIX_HOURS.name]),
+        input_tokens=spent["input_tokens"] if spent else 0,
+        cached_tokens=spent["cached_tokens"] if spent else 0,
+        cost=build_cost_sum(read_figures(spent, COST_COLUMNS)) if spent else NO_COST,
+        retrieval_hit_rate=retrieved[0]["included"] / retrieved[0]["calls"] if retrieved else None,
+    )
+
+
+_Labelled = TypeVar("_Labelled", RuleSavings, PrefixBreaks)
+
+
+def _list_largest(shape: type[_Labelled], sums: _Sums) -> tuple[_Labelled, ...]:
+    """Return the sums by label, that of the most tokens first."""
+    (label,) = fields(shape)[:1]
+    by_tokens = sorted(sums, key=lambda row: -row["tokens"])
+    return tuple(shape(row[label.name], row["calls"], row["tokens"]) for row in by_tokens)

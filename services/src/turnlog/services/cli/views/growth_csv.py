@@ -1,0 +1,64 @@
+"""The growth of context as CSV, for a spreadsheet: a row for each group, or each call of a session.
+
+What a figure has by name is a column of its own, such as `components.history_tokens`.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Iterator
+from typing import Final
+
+from pydantic import JsonValue
+
+from turnlog.client.operations import ClientOperation
+from turnlog.contract.call_payloads import CallMetrics, GroupMetrics, GrowthView
+from turnlog.services.cli.client.service_client import ServiceClient
+from turnlog.services.cli.views.growth_view import is_listing_calls
+from turnlog.services.cli.views.text_format import escape_controls
+
+_BEGINS_OF_FORMULAS: Final = ("=", "+", "-", "@")
+"""What a spreadsheet takes a text for a formula by; names in a record may be anybody's."""
+
+
+async def print_growth_csv(service: ServiceClient, read: ClientOperation[GrowthView]) -> None:
+    """Print an answer as CSV on standard output."""
+    growth = await service.send(read)
+    rows = [
+        dict(iterate_cells(each))
+        for each in (growth.calls if is_listing_calls(growth) else growth.groups)
+    ]
+    names = dict.fromkeys(name for row in rows for name in row)
+    writer = csv.DictWriter(sys.stdout, list(names), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    sys.stdout.flush()
+
+
+def iterate_cells(metrics: CallMetrics | GroupMetrics) -> Iterator[tuple[str, str | int | float]]:
+    """Yield the cells of a row, each with the name of its column."""
+    fields: dict[str, JsonValue] = metrics.model_dump(
+        mode="json", exclude={"rules", "prefix_breaks"}
+    )
+    for field, value in fields.items():
+        if isinstance(value, dict):
+            for name, figure in value.items():
+                yield f"{field}.{escape_controls(name)}", _build_cell(figure)
+        else:
+            yield field, _build_cell(value)
+    if isinstance(metrics, GroupMetrics):
+        for rule in metrics.rules:
+            yield f"rules.{escape_controls(rule.rule)}", rule.tokens
+        for broken in metrics.prefix_breaks:
+            yield f"prefix_breaks.{escape_controls(broken.layer)}", broken.tokens
+
+
+def _build_cell(value: JsonValue) -> str | int | float:
+    """Return a value as a spreadsheet shows it, which would run a text that begins as a formula."""
+    if value is None:
+        return ""
+    if isinstance(value, int | float):
+        return value
+    text = escape_controls(" ".join(map(str, value)) if isinstance(value, list) else str(value))
+    return f"'{text}" if text.startswith(_BEGINS_OF_FORMULAS) else text
