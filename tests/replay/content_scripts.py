@@ -1,6 +1,7 @@
 """Sessions of what is more than text: pictures and files, reasoning in tool rounds, cut replies.
 
-And of long arguments, which prompts of later rounds condense, and of tools that a server adds.
+And of long arguments, which prompts of later rounds condense, of tools that a server adds, and of
+cuts that last.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ async def play_contents(stand: RunningGateway) -> tuple[str, ...]:
         await play_long_arguments(stand),
         await play_drawn_reply(stand),
         await play_added_tool(stand),
+        await play_lasting_cuts(stand),
     )
 
 
@@ -99,4 +101,17 @@ async def play_added_tool(stand: RunningGateway) -> str:
     stand.model.scripts = [build_tool_script(("small_grow", '{"times": "1"}')), ["It has grown."]]
     assert await submit_turn(stand, session, "Grow.") == "completed"
     assert await submit_turn(stand, session, "What is new?", "One tool.") == "completed"
+    return session
+
+
+async def play_lasting_cuts(stand: RunningGateway) -> str:
+    """Play turns that fill their window twice, with an excluded and a restored turn between."""
+    session = await stand.open_session("cutting", session="lasting")
+    exclusion = f"/v1/sessions/{session}/turns/2/exclusion"
+    for number in range(1, 17):
+        if number == 13:
+            assert (await stand.http.put(exclusion)).is_success
+        if number == 16:
+            assert (await stand.http.delete(exclusion)).is_success
+        assert await submit_turn(stand, session, f"{number:010}", "r" * 10) == "completed"
     return session

@@ -130,7 +130,7 @@ def test_message_with_a_picture_is_not_marked() -> None:
 def test_last_result_of_tool_rounds_is_marked() -> None:
     spec = build_guide("auto").calls["reply"]
     messages = (ChatMessage("user", "Go."), ChatMessage("tool", "3", tool_call_id="c1"))
-    assert find_cache_marks(spec, messages, ()) == (1,)
+    assert find_cache_marks(spec, messages, (), ()) == (1,)
 
 
 def test_cached_layer_must_be_one_of_the_call() -> None:

@@ -343,6 +343,14 @@ class AppliedTrimStep(EventModel):
     """Tokens of the section, component or prompt before the step."""
     after: int
     """Tokens after the step."""
+    limit: int | None = None
+    """The limit that the step answers for, if it makes a lasting cut (`to`): what it left out stays
+    left out of later calls of the kind until one exceeds this limit. None if it makes none.
+    """
+    through: int | None = None
+    """The last turn from which a lasting cut left something out."""
+    since: str | None = None
+    """The earlier call whose lasting cut this call keeps; None if the call itself made the cut."""
 
 
 RoleOrder = Literal["anywhere", "system_first", "alternating"]

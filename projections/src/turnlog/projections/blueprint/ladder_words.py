@@ -7,6 +7,7 @@ from typing import assert_never
 
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.budget_specs import (
+    BudgetShare,
     BudgetSpec,
     CompressLayer,
     CondenseRepeats,
@@ -99,17 +100,21 @@ def _describe_action(blueprint: Blueprint, budget: Name, action: LadderAction) -
             return f"condense repeated questions{_format_view(view)}"
         case SummariseHistory(history=view):
             return f"have a model summarise {_describe_summaries(blueprint, budget, view)}"
-        case DropImages():
-            return "drop the oldest pictures"
-        case DropOldestPairs(history=view, keep_messages=kept):
+        case DropImages(to=share):
+            return f"drop the oldest pictures{_format_share(share)}"
+        case DropOldestPairs(history=view, keep_messages=kept, to=share):
             but = f" but the last {kept} messages" if kept else ""
-            return f"drop the oldest turns{_format_view(view)}{but}"
+            return f"drop the oldest turns{_format_view(view)}{but}{_format_share(share)}"
         case _ as never:
             assert_never(never)
 
 
 def _format_view(view: Name | None) -> str:
     return f" of {view}" if view else ""
+
+
+def _format_share(share: BudgetShare | None) -> str:
+    return f" down to {share}" if share else ""
 
 
 def _describe_summaries(blueprint: Blueprint, budget: Name, view: Name | None) -> str:

@@ -254,6 +254,7 @@ def fill_prompt(
             registered=material.registered_steps,
             model_limit=limits.model_limit,
             assembler=call.assembler,
+            earlier=texts.earlier_call,
         )
         if limits.budget
         else None
@@ -312,7 +313,8 @@ def fit_prompt(planned: PlannedPrompt) -> AssembledPrompt:
     offered = tuple(each.tool for each in planned.tools)
     spec = unfilled.material.blueprint.calls[call.kind]
     parameters = _select_parameters(planned, spec.parameters)
-    marks = find_cache_marks(spec, messages, message_parts) if dialect.cache_marks != "none" else ()
+    has_marks = dialect.cache_marks != "none"
+    marks = find_cache_marks(spec, messages, message_parts, steps) if has_marks else ()
     request = ChatRequest(call.model, mark_messages(messages, marks), offered, parameters)
     tokens = _sum_tokens(parts)
     budget = fitting.find_limit(tokens) if fitting else None

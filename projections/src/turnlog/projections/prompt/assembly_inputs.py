@@ -16,7 +16,7 @@ from turnlog.projections.prompt.request_dialect import PLAIN_DIALECT
 from turnlog.projections.session.text_refs import TextRef
 from turnlog.projections.structured_output.output_requests import OutputRequest
 
-ASSEMBLER_VERSION: Final = 7
+ASSEMBLER_VERSION: Final = 8
 """Version of the assembler; raised when the same record gives a different prompt.
 
 Version 2 condenses repeated questions by `repeats-2`. Version 3 includes what was carried into
@@ -29,12 +29,13 @@ many models take one such message only. Version 6 counts tokens with the factor 
 own counts have shown, and includes turns that were cancelled or failed where their events say so.
 Version 7 condenses the arguments of earlier tool rounds where it condenses results, finds the ends
 of sentences in every script, lists media that were left out side by side as one part, keeps the
-factor of each model, and includes the reasoning before replies where a history keeps it.
+factor of each model, and includes the reasoning before replies where a history keeps it. Version 8
+keeps the lasting cuts of the earlier call of its kind (`to` of a trim step).
 How a call asks for the form of its answer needs no version:
 its manifest says so, and a manifest without a word of it is of a call that did not ask.
 """
 
-SUPPORTED_ASSEMBLERS: Final = frozenset((1, 2, 3, 4, 5, 6, ASSEMBLER_VERSION))
+SUPPORTED_ASSEMBLERS: Final = frozenset((1, 2, 3, 4, 5, 6, 7, ASSEMBLER_VERSION))
 """The versions whose rules this one still has, for calls on record."""
 
 
@@ -81,6 +82,11 @@ def has_every_script(assembler: int) -> bool:
 def has_joined_omissions(assembler: int) -> bool:
     """Return whether a version lists media that were left out side by side as one part."""
     return assembler >= 7  # noqa: PLR2004 - the version that began with it
+
+
+def has_lasting_cuts(assembler: int) -> bool:
+    """Return whether a version knows trim steps whose cuts last."""
+    return assembler >= 8  # noqa: PLR2004 - the version that began with it
 
 
 def choose_assembler(recorded: int) -> int:

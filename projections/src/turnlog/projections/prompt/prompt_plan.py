@@ -176,12 +176,10 @@ def leave_out_oldest_images(
 
     def leave_out(media: PlannedMedia) -> PlannedMedia:
         nonlocal over
-        if over <= 0 or media.kind != "image":
+        if over <= 0:
             return media
-        line = media.leave_out(rule, counting)
-        if not line.saved or line.characters >= media.characters:
-            return media
-        over -= line.saved
+        line = _leave_out_image(media, rule, counting)
+        over -= line.saved if line is not media else 0
         return line
 
     def change(slot: PlannedSlot) -> PlannedSlot:
@@ -194,6 +192,49 @@ def leave_out_oldest_images(
         return replace(slot, exchanges=tuple(exchanges))
 
     return tuple(map(change, plan))
+
+
+def _leave_out_image(media: PlannedMedia, rule: str, counting: TokenCounter) -> PlannedMedia:
+    """Return the line in the place of a picture; the same media if that saves nothing."""
+    if media.kind != "image":
+        return media
+    line = media.leave_out(rule, counting)
+    return media if not line.saved or line.characters >= media.characters else line
+
+
+def leave_out_images_through(
+    plan: PromptPlan, rule: str, counting: TokenCounter, turn: int, views: frozenset[str]
+) -> PromptPlan:
+    """Return a plan with lines in the places of all pictures of these views up to a turn."""
+
+    def leave_out(exchange: TurnExchange) -> TurnExchange:
+        if exchange.last_turn > turn or not exchange.media:
+            return exchange
+        lines = [_leave_out_image(each, rule, counting) for each in exchange.media]
+        return replace(exchange, media=tuple(lines))
+
+    return _update_exchanges(plan, views, leave_out)
+
+
+def leave_out_reasoning_through(plan: PromptPlan, turn: int, views: frozenset[str]) -> PromptPlan:
+    """Return a plan without the reasoning before the replies of these views up to a turn."""
+
+    def leave_out(exchange: TurnExchange) -> TurnExchange:
+        is_left_out = exchange.last_turn <= turn and exchange.reasoning_tokens
+        return exchange.leave_out_reasoning() if is_left_out else exchange
+
+    return _update_exchanges(plan, views, leave_out)
+
+
+def _update_exchanges(
+    plan: PromptPlan, views: frozenset[str], change: Callable[[TurnExchange], TurnExchange]
+) -> PromptPlan:
+    return tuple(
+        replace(slot, exchanges=tuple(map(change, slot.exchanges)))
+        if isinstance(slot, PlannedHistory) and slot.view in views
+        else slot
+        for slot in plan
+    )
 
 
 def leave_out_oldest_reasoning(plan: PromptPlan, over: int) -> PromptPlan:

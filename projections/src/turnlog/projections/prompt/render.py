@@ -28,6 +28,7 @@ from turnlog.projections.blueprint.schema.layer_specs import (
 from turnlog.projections.blueprint.token_counters import TokenCounter
 from turnlog.projections.prompt.chat_request import ChatMessage
 from turnlog.projections.prompt.history.excluded_turns import (
+    DROP_TURNS_RULE,
     OUT_OF_REACH,
     SUMMARISED,
     ExcludedTurns,
@@ -58,7 +59,7 @@ _SOURCES_WITHOUT_DIGEST: Final = (EventTextSource, ResolutionSource)
 """Sources that do not hold the digest of their text."""
 
 _TREATMENTS: Final[dict[str, PartTreatment]] = {
-    "drop_oldest_pairs": "dropped",
+    DROP_TURNS_RULE: "dropped",
     OUT_OF_REACH: "dropped",
     DUPLICATES_RULE: "condensed",
     SUMMARISED: "summarised",
@@ -387,13 +388,12 @@ def _build_summary_part(
 ) -> PromptPart:
     source = EventTextSource(sequence=summary.text_ref.sequence, field=summary.text_ref.field)
     if not summary.included:
-        rule = "drop_oldest_pairs"
         return PromptPart(
             layer=HISTORY_COMPONENT,
             component=HISTORY_COMPONENT,
             source=source,
             treatment="dropped",
-            rule=rule,
+            rule=DROP_TURNS_RULE,
         )
     return PromptPart(
         layer=HISTORY_COMPONENT,

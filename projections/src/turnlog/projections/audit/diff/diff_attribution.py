@@ -41,7 +41,6 @@ from turnlog.projections.audit.diff.retrieval_causes import (
 from turnlog.projections.audit.diff.segment_variants import find_version_change
 from turnlog.projections.audit.explain.call_snapshot import CallSnapshot
 from turnlog.projections.audit.explain.exclusion_provenance import (
-    LIMIT_RULES,
     find_run_exclusion,
     find_turn_exclusion,
 )
@@ -63,6 +62,7 @@ from turnlog.projections.audit.explain.provenance_events import (
 from turnlog.projections.audit.explain.turn_milestones import TurnMilestones
 from turnlog.projections.blueprint.schema.layer_specs import ROUNDS_LAYERS
 from turnlog.projections.prompt.budget.budget_error import BudgetScope
+from turnlog.projections.prompt.history.excluded_turns import LIMIT_RULES
 from turnlog.projections.prompt.sources.layer_sources import EMPTY_RULE
 from turnlog.projections.prompt.sources.segment_layers import TIER_RULE
 from turnlog.projections.session.text_refs import TextRef

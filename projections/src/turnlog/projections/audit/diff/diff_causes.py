@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pydantic import JsonValue
 
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.model.manifest import PartSource, SegmentSource
+from turnlog.events.model.manifest import AppliedTrimStep, PartSource, SegmentSource
 from turnlog.projections.audit.diff.diff_attribution import (
     CallComparison,
     PairSide,
@@ -39,8 +39,8 @@ from turnlog.projections.audit.explain.count_provenance import (
     find_refusing_event,
 )
 from turnlog.projections.audit.explain.exclusion_provenance import (
-    LIMIT_RULES,
     find_displacing_event,
+    find_kept_cut,
 )
 from turnlog.projections.audit.explain.part_provenance import EventRef, build_event_ref
 from turnlog.projections.audit.explain.provenance_events import (
@@ -54,6 +54,7 @@ from turnlog.projections.prompt.budget.budget_error import (
     BudgetScope,
     find_step_scope,
 )
+from turnlog.projections.prompt.history.excluded_turns import LIMIT_RULES
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,7 @@ def _find_forced_causes(pair: EntryPair, comparison: CallComparison) -> Iterator
         elif rule == "expired" and face.own_call.state.memory == face.other_call.state.memory:
             yield "time", face.own_call.recorded
         elif mine.step and not (face.other_entry and face.other_entry.step):
-            yield from _find_room_causes(find_step_scope(mine.step), face, comparison)
+            yield from _find_step_causes(mine.step, face, comparison)
         elif face.other_entry and mine.is_included and face.other_entry.is_included:
             yield from _find_segment_causes(mine.part.source, face.other_entry.part.source, face)
 
@@ -181,6 +182,16 @@ def _find_later_turns(turn: int, pair_side: PairSide) -> Iterator[RecordedEvent]
         )
         cause = since or (other_milestones.marked if other_milestones else None)
         yield from (cause,) if cause else ()
+
+
+def _find_step_causes(
+    step: AppliedTrimStep, pair_side: PairSide, comparison: CallComparison
+) -> Iterable[ReasonEvent]:
+    """Return the earlier call whose cut lasts; else what made the prompt too long on this side."""
+    kept = find_kept_cut(step.step, step.on, pair_side.own_call) if step.since else None
+    if kept is not None and not pair_side.other_call.has_seen(kept.by):
+        return assign_reason("cut", [kept.by])
+    return _find_room_causes(find_step_scope(step), pair_side, comparison)
 
 
 def _find_room_causes(

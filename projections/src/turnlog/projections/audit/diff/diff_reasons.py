@@ -13,7 +13,7 @@ DiffReason = Literal[
     "phase", "attribute", "resolved", "retrieved", "voted", "called", "returned", "pinned",
     "override", "asked", "library", "variant", "blueprint", "budget", "room", "limit", "time",
     "kind", "profile", "model", "assembler", "summarised", "undone", "purged", "counted",
-    "refused", "unknown",
+    "refused", "cut", "unknown",
 ]  # fmt: skip
 """What happened between two prompts, or what differs in what they were made from."""
 

@@ -108,7 +108,7 @@ def _iterate_entries(side: CallSnapshot, near: frozenset[int]) -> Iterator[Manif
 def _build_turn_entry(
     part: PromptPart, run: HistorySource, turn: int, side: CallSnapshot
 ) -> ManifestEntry:
-    step = _find_step(part, run.view, side)
+    step = _find_step(part, run.view, side, turn)
     # The length of a turn matters only if it is included or was left out by a ladder step.
     milestones = side.turns.get(turn) if part.is_included or step else None
     messages = _build_messages(milestones) if milestones and part.is_included else ()
@@ -181,8 +181,17 @@ def _identify_text(part: PromptPart) -> TextUnit:
     return (text_digest, *done) if any(done) else (text_digest,)
 
 
-def _find_step(part: PromptPart, target: str, side: CallSnapshot) -> AppliedTrimStep | None:
-    """Return the ladder step that a part's rule names; a step on the whole prompt comes first."""
+def _find_step(
+    part: PromptPart, target: str, side: CallSnapshot, turn: int = 0
+) -> AppliedTrimStep | None:
+    """Return the ladder step that a part's rule names; a step on the whole prompt comes first.
+
+    Of lasting cuts it is the first one that reaches the turn.
+    """
     word = (part.rule or "").partition(" ")[0]
-    taken = [each for each in side.manifest.steps if (each.step, each.on) == (word, target)]
+    taken = [
+        each
+        for each in side.manifest.steps
+        if (each.step, each.on) == (word, target) and (each.through is None or turn <= each.through)
+    ]
     return min(taken, key=lambda each: find_step_scope(each) != WHOLE_PROMPT, default=None)

@@ -2,7 +2,7 @@
 
 An excluded, redacted, failed or cancelled turn has an event that says so. A turn over a history
 limit was pushed out by a later turn, so the event is the one by which that turn came. For expiry
-and ladder steps the event is the call itself.
+and ladder steps the event is the call itself, and for a cut that lasts the call that made it.
 """
 
 from __future__ import annotations
@@ -13,21 +13,20 @@ from dataclasses import dataclass
 from typing import Final
 
 from turnlog.events.envelope import RecordedEvent
+from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.manifest import HistorySource, PromptPart
 from turnlog.events.model.memory_events import HistorySummarised, MemoryPurged
 from turnlog.projections.audit.explain.call_snapshot import CallSnapshot
 from turnlog.projections.audit.explain.provenance_events import find_resolutions
 from turnlog.projections.audit.explain.turn_milestones import TurnMilestones
 from turnlog.projections.prompt.history.excluded_turns import (
-    LAST_MESSAGES_RULE,
+    DROP_TURNS_RULE,
+    LIMIT_RULES,
     OUT_OF_REACH,
     PURGED,
     SUMMARISED,
 )
 from turnlog.projections.prompt.sources.session_material import HIDDEN_PHASE
-
-LIMIT_RULES: Final = frozenset({"max_turns", "max_chars", LAST_MESSAGES_RULE, OUT_OF_REACH})
-"""Rules by which later turns push earlier ones out."""
 
 TURN_RULES: Final = {*LIMIT_RULES, "excluded", "failed", "cancelled", "nothing was said"} - {
     OUT_OF_REACH
@@ -65,6 +64,9 @@ def _iterate_exclusions(part: PromptPart, side: CallSnapshot) -> Iterator[TurnEx
     if not isinstance(part.source, HistorySource):
         return
     rule = part.rule or ""
+    if not part.is_included and rule == DROP_TURNS_RULE:
+        yield from _iterate_drops(part.source, side)
+        return
     if not part.is_included and rule not in TURN_RULES:
         all_by = find_run_exclusion(part.source, rule, side)
         yield TurnExclusion(part.source.first, part.source.last, rule, all_by)
@@ -80,6 +82,49 @@ def _iterate_exclusions(part: PromptPart, side: CallSnapshot) -> Iterator[TurnEx
             by := pushed or find_turn_exclusion(milestones, part.source, rule, side)
         ):
             yield TurnExclusion(turn, turn, rule, by)
+
+
+def _iterate_drops(run: HistorySource, side: CallSnapshot) -> Iterator[TurnExclusion]:
+    """Yield the turns that a cut of an earlier call still drops, and those that this call drops."""
+    first = run.first
+    if kept := find_kept_cut(DROP_TURNS_RULE, run.view, side):
+        last = min(run.last, kept.through)
+        yield TurnExclusion(first, last, DROP_TURNS_RULE, kept.by)
+        first = last + 1
+    if first <= run.last:
+        yield TurnExclusion(first, run.last, DROP_TURNS_RULE, side.recorded)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptCut:
+    """A lasting cut of an earlier call that a call keeps."""
+
+    through: int
+    """The last turn from which it left something out."""
+    by: RecordedEvent
+    """The event of the earlier call."""
+
+
+def find_kept_cut(step: str, on: str, side: CallSnapshot) -> KeptCut | None:
+    """Return the cut that a call keeps of a step; None if it keeps none."""
+    kept = (taken for taken in side.manifest.steps if (taken.step, taken.on) == (step, on))
+    for taken in kept:
+        if taken.since is not None and taken.through is not None:
+            by = _find_earlier_call(taken.since, side)
+            return KeptCut(taken.through, by) if by else None
+    return None
+
+
+def _find_earlier_call(call: str, side: CallSnapshot) -> RecordedEvent | None:
+    number = call.partition(".")[0]
+    begun = side.turns.get(int(number)) if number.isdecimal() else None
+    events = side.log_before_call.iterate_from(begun.begun.sequence) if begun else ()
+    made = (
+        each
+        for each in events
+        if isinstance(each.event, ContextAssembled) and each.event.call == call
+    )
+    return next(made, None)
 
 
 def find_run_exclusion(run: HistorySource, rule: str, side: CallSnapshot) -> RecordedEvent:

@@ -13,6 +13,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
+from turnlog.projections.blueprint.schema.budget_specs import SHARE_PATTERN
 from turnlog.projections.blueprint.schema.strict_model import (
     ADDRESS_PATTERN,
     HEADER_PATTERN,
@@ -56,7 +57,13 @@ _PATTERN_MESSAGES: Final = {
     ),
     VARIABLE_PATTERN: ("is no variable", "name one of the environment, such as `SHOP_TOKEN`"),
     HEADER_PATTERN: ("is no header", "write its name alone, such as `Authorization`"),
+    SHARE_PATTERN: ("is no share of the limit", "write a percentage from `1%` to `99%`"),
 }
+
+_NO_LASTING_CUT: Final = (
+    "only a step that leaves out the oldest of a history makes a lasting cut",
+    "leave `to` out, or give it to `drop_oldest_pairs` or `drop_images`",
+)
 
 
 def explain_validation_error(
@@ -77,6 +84,12 @@ def _explain_error(found: ErrorDetails, path: DocumentPath, kind: object) -> tup
     word = str(path[-1]) if path else "blueprint"
     message = found["msg"].removeprefix("Input should ").removeprefix("Value error, ")
     match found["type"]:
+        case "extra_forbidden" if word == "to" and "ladder" in path:
+            return _NO_LASTING_CUT
+        case "string_type" if word == "to" and "ladder" in path:
+            return _explain_pattern_mismatch(SHARE_PATTERN, found["input"])
+        case "literal_error" if word == "to" and str(found["input"]).endswith("%"):
+            return _NO_LASTING_CUT[0], "write what the results are replaced by, such as `digest`"
         case "extra_forbidden":
             words = list_words_at(found["loc"][:-1], kind)
             return f"`{word}` means nothing here", suggest_word(word, words)

@@ -56,6 +56,17 @@ def resolve_limit(limit: Limit, inputs: Mapping[str, JsonValue]) -> int:
     return value if isinstance(value, int) else limit.default
 
 
+SHARE_PATTERN: Final = r"^[1-9][0-9]?%$"
+
+BudgetShare = Annotated[str, Field(pattern=SHARE_PATTERN)]
+"""A percentage of the limit that a step answers for, from `1%` to `99%`."""
+
+
+def compute_share(share: BudgetShare, limit: int) -> int:
+    """Return a percentage of a limit in tokens."""
+    return limit * int(share.removesuffix("%")) // 100
+
+
 class TrimLayer(StrictModel):
     """Shortens the text of a layer to its beginning."""
 
@@ -173,6 +184,11 @@ class DropOldestPairs(StrictModel):
     """The history view; every view that the call lists if it is not given."""
     keep_messages: Annotated[int, Field(ge=0, le=1024)] = 0
     """Number of latest messages that are never removed, in whole turns."""
+    to: BudgetShare | None = None
+    """How far it drops once it has to, such as `80%` of the limit. What it dropped stays dropped in
+    later calls of the kind until one exceeds the limit again. Without it every call drops just
+    enough to fit.
+    """
 
 
 class CondenseRepeats(StrictModel):
@@ -205,13 +221,38 @@ class RegisteredStep(StrictModel):
     """Arguments for the step."""
 
 
-class DropImages(RootModel[Literal["oldest"]]):
+class LastingImageCut(StrictModel):
+    """Leaves out the oldest pictures down to a share of the limit."""
+
+    to: BudgetShare
+    """How far it goes once it has to, such as `80%` of the limit, in whole turns. What it left out
+    stays left out in later calls of the kind until one exceeds the limit again.
+    """
+
+
+def _get_image_tag(written: object) -> str:
+    return "(to)" if isinstance(written, Mapping | LastingImageCut) else "(oldest)"
+
+
+class DropImages(
+    RootModel[
+        Annotated[
+            Annotated[Literal["oldest"], Tag("(oldest)")] | Annotated[LastingImageCut, Tag("(to)")],
+            Discriminator(_get_image_tag),
+        ]
+    ]
+):
     """Leaves out the oldest picture of earlier turns; a line in its place says so.
 
     The pictures of the turn itself are never left out.
     """
 
     model_config = ConfigDict(frozen=True)
+
+    @property
+    def to(self) -> BudgetShare | None:
+        """How far it goes once it has to; None for just enough to fit."""
+        return self.root.to if isinstance(self.root, LastingImageCut) else None
 
 
 HistoryAction = DropOldestPairs | CondenseRepeats | SummariseHistory
@@ -232,6 +273,9 @@ LayerAction = (
 """Actions on a layer."""
 
 LadderAction = HistoryAction | LayerAction | DropImages
+
+LastingAction = DropOldestPairs | DropImages
+"""Actions whose cuts can last: they take the oldest of what grows with every turn."""
 
 
 class LadderStep(StrictModel):
@@ -283,6 +327,11 @@ class LadderStep(StrictModel):
         """The action of the step."""
         action: LadderAction = getattr(self, self.action_name)
         return action
+
+    @property
+    def to(self) -> BudgetShare | None:
+        """The share of its limit that its lasting cut goes to; None if its cuts do not last."""
+        return self.action.to if isinstance(self.action, LastingAction) else None
 
     @property
     def target(self) -> Name | None:

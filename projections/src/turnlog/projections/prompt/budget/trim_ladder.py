@@ -15,12 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final, assert_never
+from typing import Final, NamedTuple, assert_never
 
 from pydantic import JsonValue
 
 from turnlog.events.model.manifest import AppliedTrimStep
 from turnlog.projections.blueprint.schema.budget_specs import (
+    BudgetShare,
     BudgetSpec,
     CompressLayer,
     CondenseRepeats,
@@ -33,30 +34,47 @@ from turnlog.projections.blueprint.schema.budget_specs import (
     HistoryAction,
     Ladder,
     LadderAction,
+    LadderStep,
+    LastingAction,
     LimitHits,
     LowerSegmentTier,
     RegisteredStep,
     ReplaceSegments,
     SummariseHistory,
     TrimLayer,
+    compute_share,
     resolve_limit,
 )
 from turnlog.projections.blueprint.schema.layer_specs import (
     HISTORY_COMPONENT,
-    MEDIA_COMPONENT,
     MEDIA_LAYER,
     REASONING_COMPONENT,
     REASONING_LAYER,
-    ROUNDS_COMPONENT,
     TOOL_RESULTS_LAYER,
 )
 from turnlog.projections.blueprint.token_counters import TokenCounter
-from turnlog.projections.prompt.assembly_inputs import ASSEMBLER_VERSION, has_condensed_arguments
+from turnlog.projections.prompt.assembly_inputs import (
+    ASSEMBLER_VERSION,
+    EarlierCall,
+    has_condensed_arguments,
+    has_lasting_cuts,
+)
 from turnlog.projections.prompt.budget.budget_error import (
     WHOLE_PROMPT,
     BudgetExceeded,
     BudgetScope,
     measure_layers,
+)
+from turnlog.projections.prompt.budget.lasting_cuts import (
+    DROP_IMAGES_RULE,
+    DROP_REASONING_STEP,
+    complete_cut,
+    count_excess_turns,
+    deepen_cut,
+    drop_turns,
+    find_last_cut_turn,
+    find_lasting_cut,
+    keep_cut,
 )
 from turnlog.projections.prompt.budget.layer_trim_steps import (
     compress_block,
@@ -70,7 +88,12 @@ from turnlog.projections.prompt.budget.layer_trim_steps import (
     select_sentence_rule,
     trim_block,
 )
-from turnlog.projections.prompt.history.excluded_turns import ExcludedTurns, merge_excluded
+from turnlog.projections.prompt.budget.plan_sizes import (
+    PlanSize,
+    measure_component,
+    measure_plan,
+    measure_section,
+)
 from turnlog.projections.prompt.history.history_condenser import condense_slot_repeats
 from turnlog.projections.prompt.history.planned_history import PlannedHistory
 from turnlog.projections.prompt.prompt_plan import (
@@ -78,22 +101,14 @@ from turnlog.projections.prompt.prompt_plan import (
     PromptPlan,
     condense_longest_arguments,
     format_message,
-    iterate_media,
     leave_out_oldest_images,
     leave_out_oldest_reasoning,
-    place_pieces,
     update_layer,
     update_view,
 )
 from turnlog.projections.prompt.sources.layer_content import ApplyRegisteredStep
 from turnlog.projections.prompt.sources.tool_sources import condense_tools
 from turnlog.projections.session.token_counts import ModelLimit
-
-DROP_IMAGES_RULE: Final = "drop_images"
-"""The rule of a picture that the step of this name left out."""
-
-DROP_REASONING_STEP: Final = "drop_reasoning"
-"""The name of the step that leaves out the reasoning before earlier replies."""
 
 _REASONING_SCOPES: Final = (WHOLE_PROMPT, BudgetScope(component=REASONING_COMPONENT))
 """The limits that this reasoning counts under."""
@@ -196,25 +211,17 @@ def _drop_oldest_turns(slot: PlannedHistory, step: DropOldestPairs, over: int) -
     """Drop as many of the oldest turns as save `over` tokens, and at last the summary."""
     if slot.summary and not slot.exchanges:
         return replace(slot, summary=replace(slot.summary, included=False))
-    dropped: list[ExcludedTurns] = []
-    for exchange in slot.exchanges[: slot.count_older(step.keep_messages)]:
-        if over <= 0:
-            break
-        dropped.append(ExcludedTurns(exchange.turn, exchange.last_turn, "drop_oldest_pairs"))
-        over -= exchange.all_tokens
-    left_out = merge_excluded((*slot.left_out, *dropped))
-    return replace(slot, exchanges=slot.exchanges[len(dropped) :], left_out=left_out)
-
-
-@dataclass(frozen=True, slots=True)
-class PlanSize:
-    """The size of a plan or a part of it."""
-
-    tokens: int
-    characters: int
+    return drop_turns(slot, count_excess_turns(slot, slot.count_older(step.keep_messages), over))
 
 
 MeasurePlan = Callable[[PromptPlan], PlanSize]
+
+
+class MeasuredPlan(NamedTuple):
+    """A plan with its size, by what one ladder measures."""
+
+    plan: PromptPlan
+    size: PlanSize
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,6 +253,8 @@ class BudgetContext:
     """What the model is known to take, since its provider refused a longer prompt."""
     assembler: int = ASSEMBLER_VERSION
     """The version of the assembler whose steps are taken."""
+    earlier: EarlierCall | None = None
+    """The previous call of the kind, whose lasting cuts are kept."""
 
     @property
     def limit(self) -> int:
@@ -258,6 +267,10 @@ class BudgetContext:
         """The limit of a prompt that the ladder cannot make short enough."""
         tokens = self.budget.resolve_largest(self.inputs)
         return min(tokens, self.model_limit.largest) if self.model_limit else tokens
+
+    def find_share(self, step: LadderStep) -> BudgetShare | None:
+        """Return the share of its limit that a lasting cut goes to; None for any other step."""
+        return step.to if has_lasting_cuts(self.assembler) else None
 
     def find_limit(self, tokens: int) -> int:
         """Return the limit that a prompt of this many tokens was held to: the larger if needed."""
@@ -399,33 +412,41 @@ def find_summary_requests(prompt: UnfittedPrompt, view: str) -> Iterator[Summary
 def _apply_ladder(
     plan: PromptPlan, run: LadderRun, fitting: BudgetContext
 ) -> tuple[PromptPlan, list[AppliedTrimStep]]:
+    plan, steps = _keep_lasting_cuts(plan, run, fitting)
     size = run.measure(plan)
-    steps: list[AppliedTrimStep] = []
     if size.tokens > run.limit and run.scope in _REASONING_SCOPES:
-        plan = leave_out_oldest_reasoning(plan, size.tokens - run.limit)
-        before, size = size, run.measure(plan)
+        whole, before = plan, size
+        plan = leave_out_oldest_reasoning(plan, size.tokens - _find_reasoning_goal(run, fitting))
+        size = run.measure(plan)
         if size != before:
+            through = find_last_cut_turn(whole, plan) if _has_lasting_steps(run, fitting) else None
             step_record = _build_step_record(
-                word=DROP_REASONING_STEP, on=REASONING_LAYER, run=run, before=before, after=size
+                word=DROP_REASONING_STEP,
+                on=REASONING_LAYER,
+                run=run,
+                before=before,
+                after=size,
+                through=through,
             )
             steps.append(step_record)
     for step in run.ladder if size.tokens > run.limit else ():
         for on in list_step_targets(plan, step.action):
-            before = size
-            while size.tokens > run.limit:
-                over = size.tokens - run.limit
-                shorter = apply_step(
-                    plan=plan, action=step.action, on=on, over=over, fitting=fitting
-                )
-                less = run.measure(shorter)
-                # A step that does not shorten is exhausted. This also guarantees termination.
-                if less.characters >= size.characters:
-                    break
-                plan, size = shorter, less
+            whole, before = plan, size
+            if size.tokens <= run.limit:
+                break
+            plan, size = _take_step(
+                whole=MeasuredPlan(plan, size), step=step, on=on, run=run, fitting=fitting
+            )
             if size != before:
+                is_lasting = fitting.find_share(step) is not None
                 steps.append(
                     _build_step_record(
-                        word=step.action_name, on=on, run=run, before=before, after=size
+                        word=step.action_name,
+                        on=on,
+                        run=run,
+                        before=before,
+                        after=size,
+                        through=find_last_cut_turn(whole, plan) if is_lasting else None,
                     )
                 )
     if size.tokens > run.limit and not run.is_soft:
@@ -440,9 +461,118 @@ def _apply_ladder(
     return plan, steps
 
 
+def _keep_lasting_cuts(
+    plan: PromptPlan, run: LadderRun, fitting: BudgetContext
+) -> tuple[PromptPlan, list[AppliedTrimStep]]:
+    """Repeat the lasting cuts of the earlier call, and return them as steps."""
+    steps: list[AppliedTrimStep] = []
+    if fitting.earlier is None or not _has_lasting_steps(run, fitting):
+        return plan, steps
+    size = run.measure(plan)
+    for word, on, action in _list_lasting_actions(plan, run, fitting):
+        cut = find_lasting_cut(
+            earlier=fitting.earlier, step=word, on=on, scope=run.scope, limit=run.limit
+        )
+        if cut is None:
+            continue
+        shorter = keep_cut(plan=plan, cut=cut, on=on, action=action, counting=fitting.counting)
+        less = run.measure(shorter)
+        if less.characters < size.characters:
+            steps.append(
+                _build_step_record(
+                    word=word,
+                    on=on,
+                    run=run,
+                    before=size,
+                    after=less,
+                    through=cut.through,
+                    since=cut.call,
+                )
+            )
+            plan, size = shorter, less
+    return plan, steps
+
+
+def _has_lasting_steps(run: LadderRun, fitting: BudgetContext) -> bool:
+    return any(map(fitting.find_share, run.ladder))
+
+
+def _list_lasting_actions(
+    plan: PromptPlan, run: LadderRun, fitting: BudgetContext
+) -> Iterator[tuple[str, str, LastingAction | None]]:
+    """Yield what may have made a lasting cut: the name, the target, and the action of each step.
+
+    The reasoning before replies, which goes before the first step, has no action.
+    """
+    if run.scope in _REASONING_SCOPES:
+        yield DROP_REASONING_STEP, REASONING_LAYER, None
+    for step in run.ladder:
+        action = step.action
+        if fitting.find_share(step) and isinstance(action, LastingAction):
+            for on in list_step_targets(plan, action):
+                yield step.action_name, on, action
+
+
+def _find_reasoning_goal(run: LadderRun, fitting: BudgetContext) -> int:
+    """Return how far the reasoning before replies is left out: as far as the first lasting cut."""
+    share = next(filter(None, map(fitting.find_share, run.ladder)), None)
+    return compute_share(share, run.limit) if share else run.limit
+
+
+def _take_step(
+    whole: MeasuredPlan, step: LadderStep, on: str, run: LadderRun, fitting: BudgetContext
+) -> MeasuredPlan:
+    """Take a step until the prompt fits or nothing changes; a lasting cut then goes further."""
+    action = step.action
+    shorter = _shorten_to(
+        whole,
+        run.limit,
+        run.measure,
+        lambda plan, over: apply_step(plan=plan, action=action, on=on, over=over, fitting=fitting),
+    )
+    share = fitting.find_share(step)
+    if share is None or not isinstance(action, LastingAction):
+        return shorter
+    shorter = _shorten_to(
+        shorter,
+        compute_share(share, run.limit),
+        run.measure,
+        lambda plan, over: deepen_cut(
+            plan=plan, over=over, action=action, on=on, counting=fitting.counting
+        ),
+    )
+    completed = complete_cut(whole.plan, shorter.plan, action, fitting.counting)
+    return MeasuredPlan(completed, run.measure(completed))
+
+
+def _shorten_to(
+    whole: MeasuredPlan,
+    goal: int,
+    measure: MeasurePlan,
+    shorten: Callable[[PromptPlan, int], PromptPlan],
+) -> MeasuredPlan:
+    """Shorten a plan by so many excess tokens at a time, until it has no more than the goal."""
+    plan, size = whole
+    while size.tokens > goal:
+        shorter = shorten(plan, size.tokens - goal)
+        less = measure(shorter)
+        # A step that does not shorten is exhausted. This also guarantees termination.
+        if less.characters >= size.characters:
+            break
+        plan, size = shorter, less
+    return MeasuredPlan(plan, size)
+
+
 def _build_step_record(
-    word: str, on: str, run: LadderRun, before: PlanSize, after: PlanSize
+    word: str,
+    on: str,
+    run: LadderRun,
+    before: PlanSize,
+    after: PlanSize,
+    through: int | None = None,
+    since: str | None = None,
 ) -> AppliedTrimStep:
+    """Return what the manifest says of a step; `through` of one whose cut lasts."""
     return AppliedTrimStep(
         step=word,
         on=on,
@@ -450,64 +580,7 @@ def _build_step_record(
         component=run.scope.component,
         before=before.tokens,
         after=after.tokens,
+        limit=None if through is None else run.limit,
+        through=through,
+        since=since,
     )
-
-
-def measure_plan(plan: PromptPlan, counting: TokenCounter, beside: int) -> PlanSize:
-    """Return the size of the whole prompt."""
-    tokens, characters = beside, 0
-    for slot in plan:
-        if isinstance(slot, PlannedHistory):
-            tokens += slot.tokens + slot.reasoning_tokens
-            characters += slot.characters + sum(map(len, slot.reasoning_texts))
-        else:
-            calls = (each.text for each in slot.tool_calls)
-            for text in (format_message(slot), *calls, *slot.reasoning_texts):
-                tokens += counting.count_tokens(text)
-                characters += len(text)
-    return _add_media(plan, PlanSize(tokens, characters))
-
-
-def _add_media(plan: PromptPlan, size: PlanSize) -> PlanSize:
-    media = list(iterate_media(plan))
-    if not media:
-        return size
-    return PlanSize(
-        size.tokens + sum(each.tokens for each in media),
-        size.characters + sum(each.characters for each in media),
-    )
-
-
-def measure_section(plan: PromptPlan, layer: str, counting: TokenCounter) -> PlanSize:
-    """Return the size of one layer, without delimiters."""
-    blocks = (block for slot in plan if isinstance(slot, PlannedMessage) for block in slot.blocks)
-    text = "".join([block.content for block in blocks if block.layer == layer])
-    return PlanSize(counting.count_tokens(text), len(text))
-
-
-def measure_component(
-    plan: PromptPlan, component: str, counting: TokenCounter, beside: int = 0
-) -> PlanSize:
-    """Return the size of one component, delimiters and separators included.
-
-    Each text is counted by itself, so that cutting one component does not lengthen another.
-    """
-    if component == MEDIA_COMPONENT:
-        return _add_media(plan, PlanSize(beside, 0))
-    tokens, characters = beside, 0
-    for slot in plan:
-        if isinstance(slot, PlannedMessage):
-            texts = [each.text for each in place_pieces(slot) if each.block.component == component]
-            if component == ROUNDS_COMPONENT:
-                texts += [each.text for each in slot.tool_calls]
-            if component == REASONING_COMPONENT:
-                texts += slot.reasoning_texts
-            tokens += sum(map(counting.count_tokens, texts))
-            characters += sum(map(len, texts))
-        elif component == HISTORY_COMPONENT:
-            tokens += slot.tokens
-            characters += slot.characters
-        elif component == REASONING_COMPONENT:
-            tokens += slot.reasoning_tokens
-            characters += sum(map(len, slot.reasoning_texts))
-    return PlanSize(tokens, characters)

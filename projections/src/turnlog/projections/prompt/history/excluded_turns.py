@@ -30,6 +30,12 @@ EXCLUDED: Final = "excluded"
 SUMMARISED: Final = "summarised"
 """The rule of turns that a summary replaces."""
 
+LIMIT_RULES: Final = frozenset({"max_turns", "max_chars", LAST_MESSAGES_RULE, OUT_OF_REACH})
+"""Rules by which later turns push earlier ones out."""
+
+DROP_TURNS_RULE: Final = "drop_oldest_pairs"
+"""The rule of turns that the ladder step of this name dropped."""
+
 NOT_SELECTED: Final = "not selected"
 """The rule of turns that a call is not asked to summarise."""
 

@@ -74,6 +74,7 @@ REASON_LABELS: Final[dict[DiffReason, str]] = {
     "room": "space taken by other parts",
     "counted": "the provider's count of tokens",
     "refused": "the provider refused a longer prompt",
+    "cut": "an earlier call's cut lasts",
     "limit": "later turns",
     "time": "expired by the clock of",
     "kind": "the kind of call",

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from turnlog.events.content import Content, PlainText
+from turnlog.events.model.manifest import AppliedTrimStep
 from turnlog.events.model.retrieval_events import CandidateOutcome
 from turnlog.projections.audit.explain.child_turns import ExplainedChild, ExplainedParent
 from turnlog.projections.audit.explain.count_provenance import ExplainedFactor, ExplainedRefusal
@@ -104,9 +105,19 @@ def render_trim_steps(explanation: TurnExplanation) -> Table:
             Text(step.step, WARNING),
             Text(step.on, "bold"),
             Text(f"{step.before:,} → {step.after:,} tokens"),
-            Text(limit, MUTED),
+            Text(f"{limit}{_describe_lasting_cut(step)}", MUTED),
         )
     return table
+
+
+def _describe_lasting_cut(step: AppliedTrimStep) -> str:
+    """Say how far a lasting cut reaches, which call made it, and what ends it."""
+    if step.through is None or step.limit is None:
+        return ""
+    is_one = step.through == 1
+    reach, stay = ("turn 1", "stays") if is_one else (f"turns up to {step.through}", "stay")
+    made = f"cut by call {step.since}, {stay}" if step.since else stay
+    return f"; {reach} {made} out until {step.limit:,} are exceeded"
 
 
 _LABEL_WIDTH: Final = 9

@@ -18,7 +18,7 @@ const CAUSE_TEXTS = {
   variant: "the chosen variant", blueprint: "the blueprint", budget: "the budget", room: "space taken by other parts",
   limit: "later turns", time: "expired by the clock of", kind: "the kind of call", profile: "the profile", model: "the model",
   assembler: "the assembler", summarised: "summed up", undone: "a summary was undone", purged: "the memory was purged",
-  counted: "the provider's count of tokens", refused: "the provider refused a longer prompt", unknown: "no recorded cause",
+  counted: "the provider's count of tokens", refused: "the provider refused a longer prompt", cut: "an earlier call's cut lasts", unknown: "no recorded cause",
 };
 
 export function createDiffView(session) {

@@ -93,5 +93,11 @@ const renderLine = (what, found) => createElement("p", {}, what, found);
 
 function renderTrimSteps({ steps: trimSteps, budget }) {
   return renderSection("cut to fit", trimSteps.map((step) => createElement("article", { class: "origin" }, createElement("h3", {}, `${step.step} ${step.on}`,
-    createElement("span", { class: "faint" }, ` · ${formatNumber(step.before)} → ${formatNumber(step.after)} tokens ${step.section ?? step.component ? `within ${step.section ?? step.component}` : `of ${formatNumber(budget)}`}`)))));
+    createElement("span", { class: "faint" }, ` · ${formatNumber(step.before)} → ${formatNumber(step.after)} tokens ${step.section ?? step.component ? `within ${step.section ?? step.component}` : `of ${formatNumber(budget)}`}${describeLastingCut(step)}`)))));
+}
+
+function describeLastingCut({ through, limit, since }) {
+  if (through == null) return "";
+  const [reach, stay] = through === 1 ? ["turn 1", "stays"] : [`turns up to ${through}`, "stay"];
+  return `; ${reach} ${since ? `cut by call ${since}, ${stay}` : stay} out until ${formatNumber(limit)} are exceeded`;
 }
