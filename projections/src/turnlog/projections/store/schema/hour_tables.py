@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from sqlalchemy import BigInteger, Column, ColumnElement, Index, Table, Text, func
+from sqlalchemy import BigInteger, Column, ColumnElement, Index, Table, Text, func, literal_column
 
 from turnlog.projections.store.schema.read_model_tables import CALLS, METADATA
 
 HOUR_CHARACTERS: Final = len("2026-11-23T08")
 """How much of a time is its hour."""
 
-HOUR_OF_CALL: Final[ColumnElement[str]] = func.substr(CALLS.c.at, 1, HOUR_CHARACTERS)
+HOUR_OF_CALL: Final[ColumnElement[str]] = func.substr(
+    CALLS.c.at, literal_column("1"), literal_column(str(HOUR_CHARACTERS))
+)
 
 HOUR_DIMENSIONS: Final = ("hour", "blueprint", "version", "profile", "kind", "model")
 """What the calls of a sum have in common; the version is that of the blueprint at the call."""

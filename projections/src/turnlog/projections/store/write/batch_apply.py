@@ -21,7 +21,7 @@ from turnlog.projections.store.async_engine import AsyncConnection
 from turnlog.projections.store.engine import is_refused_value
 from turnlog.projections.store.schema.read_model_tables import SESSIONS
 from turnlog.projections.store.write import projection_positions, stopped_sessions
-from turnlog.projections.store.write.changed_hours import mark_hours_of_attempts
+from turnlog.projections.store.write.changed_hours import build_hour_marks
 from turnlog.projections.store.write.projection_positions import ProjectionPosition
 from turnlog.projections.store.write.quarantining_fold import (
     PoisonEvent,
@@ -135,8 +135,9 @@ def _write_in_savepoint(
         owners = {parse_owner(raw.subject) for raw in raws}
         ends = _read_session_ends(connection, build, owners)
         folded = fold_events(map(decode_raw_event, raws), ends, refused)
-        run_statements(connection, build_statements(folded.changes, build, connection.dialect.name))
-        mark_hours_of_attempts(connection, build, folded.changes)
+        dialect = connection.dialect.name
+        run_statements(connection, build_statements(folded.changes, build, dialect))
+        run_statements(connection, build_hour_marks(folded.changes, build, dialect))
     except Exception as error:
         # Any other error ends the transaction; SQLite does so itself when its disk is full.
         if is_refused_value(error):

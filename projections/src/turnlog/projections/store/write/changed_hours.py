@@ -2,40 +2,51 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, and_, select, tuple_
-from sqlalchemy.dialects import postgresql, sqlite
+from collections.abc import Sequence
+from functools import cache
+
+from sqlalchemy import and_, bindparam, select
 
 from turnlog.projections.store.schema.hour_tables import CHANGED_HOURS, HOUR_OF_CALL
 from turnlog.projections.store.schema.read_model_tables import ATTEMPTS, CALLS
-from turnlog.projections.store.write.row_changes import MergedChanges
+from turnlog.projections.store.write.row_changes import (
+    MergedChanges,
+    RowStatement,
+    compile_statement,
+    create_insert,
+)
 
 
-def mark_hours_of_attempts(connection: Connection, build: int, changes: MergedChanges) -> None:
-    """Note that the hours in which the calls of these attempts were made changed.
+def build_hour_marks(changes: MergedChanges, build: int, dialect: str) -> Sequence[RowStatement]:
+    """Return what notes the hours in which the calls of ended attempts were made.
 
     An attempt may end hours after its call was made, and its event does not have the time of that.
+    The statement reads the rows, so these are written first.
     """
-    changed = [each.key for each in changes.list_changes() if each.table is ATTEMPTS]
-    if not changed:
-        return
+    sql, columns = _compile_mark(dialect)
+    ended = [
+        (build, *each.key)
+        for each in changes.list_changes()
+        if each.table is ATTEMPTS and "ended_at" in each.values
+    ]
+    mark = RowStatement(
+        table=CHANGED_HOURS.name, is_put=False, sql=sql, columns=columns, rows=ended
+    )
+    return [mark] if ended else []
+
+
+@cache
+def _compile_mark(dialect: str) -> tuple[str, tuple[str, ...]]:
     attempt, call = ATTEMPTS.c, CALLS.c
+    of_call = and_(
+        *(attempt[name] == call[name] for name in ("build", "tenant", "session", "call"))
+    )
+    keys = [column == bindparam(column.name) for column in ATTEMPTS.primary_key.columns]
     hours = (
         select(call.build, call.tenant, HOUR_OF_CALL)
-        .join_from(
-            ATTEMPTS,
-            CALLS,
-            and_(
-                *(attempt[name] == CALLS.c[name] for name in ("build", "tenant", "session", "call"))
-            ),
-        )
-        .where(
-            attempt.build == build,
-            tuple_(attempt.tenant, attempt.session, attempt.turn, attempt.attempt).in_(changed),
-        )
-        .distinct()
+        .join_from(ATTEMPTS, CALLS, of_call)
+        .where(*keys)
     )
-    # Both dialects have the same syntax, but their classes have no common base.
-    is_sqlite = connection.dialect.name == "sqlite"
-    rows = sqlite.insert(CHANGED_HOURS) if is_sqlite else postgresql.insert(CHANGED_HOURS)
     names = [column.name for column in CHANGED_HOURS.c]
-    connection.execute(rows.from_select(names, hours).on_conflict_do_nothing())
+    rows = create_insert(CHANGED_HOURS, dialect)
+    return compile_statement(rows.from_select(names, hours).on_conflict_do_nothing(), dialect)

@@ -153,15 +153,24 @@ def _compile_statement(
 ) -> tuple[str, tuple[str, ...]]:
     """Return a statement, and the column of each of its parameters."""
     made = _build_upsert(table, dialect) if patched is None else _build_update(table, patched)
+    sql, places = compile_statement(made, dialect)
+    return sql, tuple(place.removeprefix(_KEY_PREFIX) for place in places)
+
+
+def compile_statement(made: Insert | Update, dialect: str) -> tuple[str, tuple[str, ...]]:
+    """Return a statement as a driver takes it, and the name of each of its parameters."""
     compiled = made.compile(dialect=_DIALECTS[dialect])
-    places = compiled.positiontup or ()
-    return str(compiled), tuple(place.removeprefix(_KEY_PREFIX) for place in places)
+    return str(compiled), tuple(compiled.positiontup or ())
+
+
+def create_insert(table: Table, dialect: str) -> sqlite.Insert | postgresql.Insert:
+    """Return an insert whose conflicts can be handled."""
+    # Both dialects have the same syntax for that, but their classes have no common base.
+    return sqlite.insert(table) if dialect == "sqlite" else postgresql.insert(table)
 
 
 def _build_upsert(table: Table, dialect: str) -> Insert:
-    # Both dialects have the same upsert syntax, but their classes have no common base.
-    insert = sqlite.insert if dialect == "sqlite" else postgresql.insert
-    row = insert(table)
+    row = create_insert(table, dialect)
     names = [column.name for column in table.c]
     rest = {name: row.excluded[name] for name in names if name not in _list_key_columns(table)}
     if not rest:  # The key is all there is
