@@ -42,6 +42,7 @@ from turnlog.projections.store.growth.group_growth import (
     GrowthGrouping,
     list_group_growth,
 )
+from turnlog.projections.store.growth.hour_sums import sum_changed_hour
 from turnlog.projections.store.growth.token_ledger import GrowthFilter
 from turnlog.projections.store.read.row_types import GroupGrowth
 from turnlog.projections.store.schema.hour_tables import CALL_HOURS, HOUR_TABLES
@@ -292,3 +293,16 @@ async def test_sums_of_a_build_that_readers_left_are_cleared_with_its_rows(
     await fold_log(store, story.log)
     await sum_changed_hours(store)
     assert await list_summed_hours(store) == ["2026-03-01T22", "2026-03-01T23"]
+
+
+async def test_earliest_hour_of_all_tenants_is_summed_first(store: ReadModelStore) -> None:
+    """A tenant whose clock is ahead has an hour to sum at any time."""
+    log = MemoryLog()
+    ahead = StoredSession(log=log, tenant="a", at=BEGIN + timedelta(days=1))
+    behind = StoredSession(log=log, tenant="t", at=BEGIN)
+    for story in (ahead, behind):
+        await append_calls(story, 1, 2)
+    await fold_log(store, log)
+    async with store.open_writer() as connection:
+        assert await sum_changed_hour(connection)
+    assert await list_summed_hours(store) == ["2026-03-01T22"]

@@ -62,7 +62,7 @@ def _select_changed_hour(build: int | ScalarSelect[int]) -> Select[Any, Any]:
         .where(rows.build == build)
         .group_by(rows.tenant)
         .having(earliest < func.max(rows.hour))
-        .order_by(rows.tenant)
+        .order_by(earliest, rows.tenant)
         .limit(1)
     )
 
