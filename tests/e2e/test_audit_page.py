@@ -279,3 +279,17 @@ async def test_session_is_moved_to_the_version_shown(
     await browser.wait_for(f"{build_texts_script('.version .badge')}.join() === 'this session'")
     await browser.trigger_click(".version .number a")
     await browser.wait_for(f"{build_texts_script('.list .id')}.join() === '{session}'")
+
+
+@pytest.mark.slow("twelve turns, until the second prompt after a cut")
+async def test_why_says_which_cut_is_kept_and_until_when(
+    stand: RunningGateway, browser: Browser
+) -> None:
+    session = await stand.open_session("cutting")
+    for turn in range(1, 13):
+        await stand.submit_and_answer(session, f"{turn:010}", "r" * 10)
+    await browser.open_page(f"{stand.address}/#/sessions/{session}/calls/12.1/why")
+    await browser.wait_for("document.querySelector('.facts') !== null")
+    words = str(await browser.run_script("document.querySelector('main').innerText")).split()
+    kept = "turns up to 3 cut by call 11.1, stay out until 200 are exceeded"
+    assert kept in " ".join(words)
