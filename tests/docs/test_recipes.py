@@ -175,7 +175,7 @@ def installed(
 
 
 def clear_plugin_caches() -> None:
-    plugins.list_entry_points.cache_clear()
+    plugins.read_entry_points.cache_clear()
     plugins.collect_installed.cache_clear()
 
 

@@ -1,7 +1,7 @@
 """How long an event loop is held while strangers' input is read.
 
 The suite checks other things of that input, since times depend on the machine; with FAULTS=all the
-promise itself is measured, by processor time where the machine is busy.
+promise itself is measured. A failure says how much of a hold was processor time of the loop.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ async def check_loop_holds(name: str) -> AsyncGenerator[None]:
     """Measure the loop of a block; with FAULTS=all it must not be held for longer than promised."""
     async with run_measured_probe("hostile-input") as probe:
         yield
-    print(f"{name}: longest hold {probe.longest:.3f} s")
+    print(f"{name}: longest hold {probe.longest}")
     if RUN_EVERYTHING:
-        assert probe.longest < LONG_HOLD, f"{name} held the loop for {probe.longest:.3f} s"
+        assert probe.longest.seconds < LONG_HOLD, f"{name} held the loop: {probe.longest}"
 
 
 @pytest_asyncio.fixture

@@ -27,13 +27,14 @@ from turnlog.projections.blueprint.linear_patterns import MATCH_REACH, compile_p
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session_views.session_history import build_history
-from turnlog.services.extensions.plugins import list_entry_points
+from turnlog.services.extensions.plugins import read_entry_points
 from turnlog.services.platform.concurrency import LONG_TEXT
 from turnlog.services.worker.attempts.output_guard import (
     GuardViolation,
     OutputGuard,
     SafetyCheckFailure,
     build_guard,
+    load_guard,
 )
 from turnlog.services.worker.attempts.topic_list import find_listed_topic
 
@@ -213,14 +214,14 @@ async def test_patterns_are_compiled_once_when_a_session_is_loaded() -> None:
 NOTED_CHECK = """
 import threading
 
-threads = []
+threads = [threading.get_ident()]
 
 def note_thread(text, options):
     threads.append(threading.get_ident())
 """
 
 
-async def test_registered_check_runs_in_a_thread(
+async def test_registered_check_is_imported_and_runs_in_a_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     (tmp_path / "noted_check.py").write_text(NOTED_CHECK)
@@ -229,17 +230,17 @@ async def test_registered_check_runs_in_a_thread(
     (described / "METADATA").write_text("Name: noted-check\nVersion: 1\n")
     (described / "entry_points.txt").write_text("[turnlog.checks]\nnoted=noted_check:note_thread\n")
     monkeypatch.syspath_prepend(tmp_path)
-    list_entry_points.cache_clear()
-    request.addfinalizer(list_entry_points.cache_clear)
+    read_entry_points.cache_clear()
+    request.addfinalizer(read_entry_points.cache_clear)
     written = DRAW.blueprint.model_dump(mode="json", by_alias=True, exclude_unset=True)
     written["policies"]["safety"]["rules"] = [{"name": "noted", "check": "noted"}]
     written["policies"]["safety"]["hold_back"] = "none"
     material = SessionMaterial(
         blueprint=Blueprint.model_validate(written), cartridge=DRAW.cartridge
     )
-    assert await build_guard(material).add_text("Hello.") == "Hello."
-    (thread,) = import_module("noted_check").threads
-    assert thread != threading.get_ident()
+    assert await (await load_guard(material)).add_text("Hello.") == "Hello."
+    imported, ran = import_module("noted_check").threads
+    assert threading.get_ident() not in {imported, ran}
 
 
 async def test_session_with_an_unusable_pinned_pattern_is_refused_with_a_fix() -> None:

@@ -31,7 +31,7 @@ from turnlog.events.model.call_events import AttemptEnded
 from turnlog.events.model.tool_events import ToolReturned, ToolsSnapshotted
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.tool_specs import FunctionServerSpec
-from turnlog.services.extensions.plugins import list_entry_points
+from turnlog.services.extensions.plugins import read_entry_points
 from turnlog.services.worker.tools import function_and_endpoint_tools
 from turnlog.services.worker.tools.worker_tool_servers import WorkerToolServers
 
@@ -150,11 +150,11 @@ def _registered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.syspath_prepend(folder)
         patched.setenv("STOCK_TOKEN", "open sesame")
-        list_entry_points.cache_clear()
+        read_entry_points.cache_clear()
         yield
         import_module("stock_room_tools").ended.set()
         del sys.modules["stock_room_tools"]
-    list_entry_points.cache_clear()
+    read_entry_points.cache_clear()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

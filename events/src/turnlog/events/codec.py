@@ -81,6 +81,12 @@ def _build_form(kind: type[KnownEvent]) -> type[TypedEnvelope]:
     return form
 
 
+def build_envelopes() -> None:
+    """Build the envelopes of all types of events, for a process that will meet most of them."""
+    for kind in EVENT_TYPES.values():
+        _build_form(kind)
+
+
 def _find_form(wire_type: str) -> type[TypedEnvelope] | None:
     kind = None if wire_type in UPCASTERS else EVENT_TYPES.get(wire_type)
     return _build_form(kind) if kind else None

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from turnlog.events.async_tasks import run_tasks
 from turnlog.events.errors import Refused
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.services.caches.session_snapshots import apply_directory_key
@@ -35,6 +36,7 @@ from turnlog.services.platform.process_settings import (
 from turnlog.services.platform.shutdown import Shutdown
 from turnlog.services.process_components import connect_client
 from turnlog.services.projector import main as projector
+from turnlog.services.start_preparation import prepare_process
 from turnlog.services.worker import worker_process as worker
 
 
@@ -58,12 +60,16 @@ async def run_all_in_one(
     ready_files = {settings.data_dir / "ready.json"}
     if settings.ready_file is not None:
         ready_files.add(settings.ready_file)
-    async with await NatsServer.start(config) as server:
+    async with (
+        run_tasks(prepare_process()) as (preparation,),
+        await NatsServer.start(config) as server,
+    ):
         _remove_files(ready_files)  # A run that was killed has left them.
         keep_address(settings.data_dir, settings.nats)
         if fault := await find_snapshot_fault(server.url):
             await server.restart_without_snapshots(fault)
         settings = apply_directory_key(settings, creating=True)
+        await preparation
         restarting = restart_when_stuck(server, settings.data_dir)
         async with (
             shutdown.run_part("nats-server", server.wait_for_exit()),

@@ -11,6 +11,7 @@ from typing import Final
 
 import structlog
 
+from turnlog.events.async_tasks import run_tasks
 from turnlog.events.jetstream.blob_store import JetStreamBlobStore, JetStreamMediaStore
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, JetStreamLog, open_client
 from turnlog.events.jetstream.nats_connection import NatsConnection
@@ -49,6 +50,7 @@ from turnlog.services.quotas.quota_service import QuotaService
 from turnlog.services.segments.segment_service import SegmentService
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
+from turnlog.services.start_preparation import prepare_process
 
 _log = structlog.get_logger("turnlog.process")
 
@@ -175,7 +177,8 @@ async def connect_components(
 ) -> AsyncGenerator[ProcessComponents]:
     """Connect as `connect_client` does, unless there is a client, and build the components on it.
 
-    Everything that was opened here is closed when the body ends.
+    What would hold the event loop at its first use is built by then. Everything that was opened
+    here is closed when the body ends.
     """
     durability = await check_durability(
         settings.durability, settings.replicas, settings.nats_monitor
@@ -187,7 +190,11 @@ async def connect_components(
     traces = create_tracing(role, settings.otlp_endpoint)
     connecting = nullcontext(client) if client else None
     try:
-        async with connecting or connect_client(settings, role, shutdown, tenant) as on:
+        async with (
+            run_tasks(prepare_process()) as (preparation,),
+            connecting or connect_client(settings, role, shutdown, tenant) as on,
+        ):
+            await preparation
             yield ProcessComponents(
                 role=role,
                 connection=on.connection,

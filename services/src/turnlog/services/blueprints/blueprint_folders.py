@@ -93,7 +93,10 @@ class BlueprintFolders:
         return self.load_blueprint(name)
 
     def load_blueprint(self, name: str) -> Blueprint:
-        """Return a blueprint as its file is now; raise `FaultyBlueprint` with all its faults."""
+        """Return a blueprint as its file is now; raise `FaultyBlueprint` with all its faults.
+
+        Blocks, for a tenth of a second where a long file has changed.
+        """
         folder = self.find_folder(name)
         stamp = _compute_stamp(folder)
         if self._cached_blueprints.get(folder, (None,))[0] != stamp:

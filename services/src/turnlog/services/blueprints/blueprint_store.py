@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from turnlog.events.content import Digest, encode_canonical
@@ -78,18 +79,20 @@ class BlueprintStore:
         blobs = {
             digest: (await self.blobs.get_blob(tenant, digest)).decode() for digest in pins.digests
         }
-        material = build_material(pins, blobs, collect_installed())
-        check_steps_registered(material.blueprint)
+        material = await run_in_thread(lambda: _prepare_material(pins, blobs))
         await load_vocabularies(material.blueprint)
-        await _compile_safety_patterns(material.blueprint)
         return material
 
 
-async def _compile_safety_patterns(blueprint: Blueprint) -> None:
-    """Compile them in a thread, up to a tenth of a second for each; guards get the cached ones."""
-    rules = (*blueprint.policies.safety.rules, *blueprint.policies.input_safety)
-    patterns = [
-        rule.pattern for rule in rules if isinstance(rule, SafetyPatternRule | InputPatternRule)
-    ]
-    if patterns:
-        await run_in_thread(lambda: [find_pattern_fault(pattern) for pattern in patterns])
+def _prepare_material(pins: MaterialPins, blobs: Mapping[str, str]) -> SessionMaterial:
+    """Build material with all that takes long: packages that are imported, and patterns.
+
+    Blocks: up to a tenth of a second for each pattern, and as long for the first blueprint.
+    """
+    material = build_material(pins, blobs, collect_installed())
+    check_steps_registered(material.blueprint)
+    policies = material.blueprint.policies
+    for rule in (*policies.safety.rules, *policies.input_safety):
+        if isinstance(rule, SafetyPatternRule | InputPatternRule):
+            find_pattern_fault(rule.pattern)  # Guards get the compiled ones, which are cached.
+    return material

@@ -29,6 +29,7 @@ from turnlog.services.blueprints.blueprint_views import (
     create_blueprint_list,
     create_blueprint_schemas,
 )
+from turnlog.services.platform.concurrency import run_in_thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +39,22 @@ class BlueprintUseCases:
     blueprint_folders: BlueprintFolders
     store: ReadModelStore
 
-    def list_blueprints(self) -> BlueprintList:
+    async def list_blueprints(self) -> BlueprintList:
         """List the blueprints; those that cannot be loaded are listed separately."""
-        return create_blueprint_list(self.blueprint_folders)
+        return await run_in_thread(lambda: create_blueprint_list(self.blueprint_folders))
 
-    def load_blueprint(self, name: str) -> BlueprintSchemas:
+    async def load_blueprint(self, name: str) -> BlueprintSchemas:
         """Return a blueprint with the JSON Schemas of its values, and its ladders."""
-        return create_blueprint_schemas(self.blueprint_folders.load_offered_blueprint(name))
+        load = self.blueprint_folders.load_offered_blueprint
+        return await run_in_thread(lambda: create_blueprint_schemas(load(name)))
 
     async def list_pinned_texts(self, tenant: str, blueprint: str | None = None) -> PinnedTextList:
         """Count open sessions by the texts they are pinned to, and compare these with the files."""
         name = None if blueprint is None else check_text(blueprint, "blueprint")
         async with self.store.open_reader() as connection:
             found = await list_pins(connection, tenant, name)
-        return PinnedTextList(pins=tuple(self._create_pin_view(pin) for pin in found))
+        create = self._create_pin_view
+        return PinnedTextList(pins=await run_in_thread(lambda: tuple(map(create, found))))
 
     def _create_pin_view(self, pin: PinnedText) -> PinnedTextView:
         return PinnedTextView(

@@ -153,9 +153,16 @@ def _suggest_entry_point(group: str, name: str, registered: Iterable[str]) -> st
 
 # Looking for packages reads the disk, and the installed packages do not change in a process.
 @cache
+def read_entry_points() -> Mapping[str, Mapping[str, metadata.EntryPoint]]:
+    """Return the entry points of our groups, by group and name, of all packages. Blocks."""
+    found = metadata.entry_points()
+    groups = [group for group in found.groups if group.startswith("turnlog.")]
+    return {group: {each.name: each for each in found.select(group=group)} for group in groups}
+
+
 def list_entry_points(group: str) -> Mapping[str, metadata.EntryPoint]:
     """Return the entry points of a group by name."""
-    return {entry.name: entry for entry in metadata.entry_points(group=group)}
+    return read_entry_points().get(group, {})
 
 
 # Installed packages do not change while a process runs.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from http import HTTPStatus
 from typing import Final, assert_never
 from urllib.parse import urlsplit
@@ -24,6 +25,7 @@ from turnlog.services.extensions.resolver_contract import (
     create_malformed_failure,
     validate_outcome,
 )
+from turnlog.services.platform.concurrency import run_in_thread
 
 MAX_ANSWER_BYTES: Final = 400_000
 """Maximum size of an answer, which is recorded in one event."""
@@ -58,7 +60,8 @@ async def request_outcome(spec: ResolverSpec, request: ResolverRequest) -> Resol
 
 
 async def _run_registered_resolver(name: str, request: ResolverRequest) -> object:
-    resolver = load_resolver(name)
+    # The import of its package may take any time.
+    resolver = await run_in_thread(partial(load_resolver, name))
     try:
         return await resolver(request)
     except Exception as error:

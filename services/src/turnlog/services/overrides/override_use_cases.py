@@ -7,6 +7,7 @@ users, everybody reads and edits their own overrides only.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from turnlog.contract.override_payloads import (
     OverridePage,
@@ -36,6 +37,7 @@ from turnlog.services.caches.text_cache import TextReader
 from turnlog.services.command_handling.callers import Caller
 from turnlog.services.command_handling.guarded_requests import guard_request
 from turnlog.services.overrides.override_service import OverrideService
+from turnlog.services.platform.concurrency import run_in_thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,8 @@ class OverrideUseCases:
         rules for what people submit.
         """
         _require_own(caller, user)
-        spec = self.blueprint_folders.load_offered_blueprint(check_text(blueprint, "blueprint"))
+        name = check_text(blueprint, "blueprint")
+        spec = await run_in_thread(partial(self.blueprint_folders.load_offered_blueprint, name))
         guarded = await guard_request(spec.policies.input_safety, form)
         if guarded.refusal is not None:
             raise guarded.refusal
@@ -115,7 +118,7 @@ class OverrideUseCases:
     ) -> OverrideTextView:
         digest = stored.override.digest
         text = (await self.texts.read_blobs(found.tenant, (digest,)))[digest]
-        names, layers = list_include_names(text), self._list_layer_names(blueprint)
+        names, layers = list_include_names(text), await self._list_layer_names(blueprint)
         return OverrideTextView.model_validate(
             {
                 **_collect_fields(user, blueprint, stored),
@@ -126,10 +129,11 @@ class OverrideUseCases:
             }
         )
 
-    def _list_layer_names(self, blueprint: str) -> frozenset[str]:
+    async def _list_layer_names(self, blueprint: str) -> frozenset[str]:
         """Return the layers of a blueprint; none where it is not offered any more."""
+        load = partial(self.blueprint_folders.load_blueprint, blueprint)
         try:
-            return frozenset(self.blueprint_folders.load_blueprint(blueprint).layers)
+            return frozenset((await run_in_thread(load)).layers)
         except Refused:
             return frozenset()
 

@@ -43,7 +43,7 @@ from turnlog.services.worker.attempts.output_guard import (
     GuardViolation,
     OutputGuard,
     SafetyCheckFailure,
-    build_guard,
+    load_guard,
 )
 from turnlog.services.worker.attempts.resolver_step import ResolverStep
 from turnlog.services.worker.attempts.retrieval_step import (
@@ -115,7 +115,7 @@ class CallRunner:
 
         Returns the turn after that, and the prompt of the call if it was planned already.
         """
-        guard = build_guard(active.material)
+        guard = await load_guard(active.material)
         context, planned = await self._run_steps(active, guard)
         setup = self._build_setup(context)
         await active.begin_stage(setup)

@@ -45,7 +45,7 @@ Blueprints = Annotated[BlueprintUseCases, Depends(get_blueprints)]
 async def list_blueprints(tenant: RequestTenant, blueprints: Blueprints) -> BlueprintList:
     """List the blueprints; those that cannot be loaded are listed separately."""
     del tenant
-    return blueprints.list_blueprints()
+    return await blueprints.list_blueprints()
 
 
 @router.get(api_paths.BLUEPRINT, summary="Show a blueprint")
@@ -54,7 +54,7 @@ async def show_blueprint(
 ) -> BlueprintSchemas:
     """Return a blueprint with the JSON Schemas of its attributes and inputs, and its ladders."""
     del tenant
-    return blueprints.load_blueprint(blueprint)
+    return await blueprints.load_blueprint(blueprint)
 
 
 @router.get(api_paths.PINS, summary="List the texts that open sessions are pinned to")

@@ -22,7 +22,8 @@ import time
 import traceback
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Final
@@ -84,6 +85,21 @@ def compute_hold(times: LoopTimes) -> float:
     return max(times.processor, delay - times.waiting - times.standing)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopHold:
+    """One hold of a loop, as it is logged."""
+
+    seconds: float = 0.0
+    processor: float = 0.0
+    """What of it the loop's thread computed; the rest is a call that blocked, or another thread."""
+    delay: float = 0.0
+    """How late the loop was by the clock on the wall."""
+    running: str = "unknown"
+    """What the loop was doing; only known of a long hold."""
+    beside: tuple[str, ...] = ()
+    """What other threads were doing, if most of it is no processor time of the loop."""
+
+
 class StandstillClock:
     """Counts the time for which this process stood still.
 
@@ -113,8 +129,8 @@ class LoopProbe:
     """Measures the event loop that starts it."""
 
     holds: Histogram
-    longest: float = 0.0
-    """Seconds of the longest hold so far."""
+    longest: LoopHold = LoopHold()
+    """The longest hold so far."""
     _thread: int = field(default_factory=threading.get_ident)
     _stopped: threading.Event = field(default_factory=threading.Event)
     _standstill: StandstillClock = field(default_factory=StandstillClock)
@@ -148,19 +164,20 @@ class LoopProbe:
 
     def _record_times(self, times: LoopTimes) -> None:
         seconds = compute_hold(times)
-        self.longest = max(self.longest, seconds)
         self.holds.record(seconds)
+        if seconds <= self.longest.seconds and seconds <= LONG_HOLD:
+            return
+        is_blocked = seconds > LONG_HOLD and times.processor < seconds / 2
+        hold = LoopHold(
+            seconds=round(seconds, 3),
+            processor=round(times.processor, 3),
+            delay=round(times.elapsed - _INTERVAL, 3),
+            running=self._running or "unknown",
+            beside=(self._beside or self._describe_others()) if is_blocked else (),
+        )
+        self.longest = max(self.longest, hold, key=attrgetter("seconds"))
         if seconds > LONG_HOLD:
-            is_blocked = times.processor < seconds / 2
-            beside = (self._beside or self._describe_others()) if is_blocked else ()
-            _log.warning(
-                "event-loop-blocked",
-                seconds=round(seconds, 3),
-                processor=round(times.processor, 3),
-                delay=round(times.elapsed - _INTERVAL, 3),
-                running=self._running or "unknown",
-                beside=beside,
-            )
+            _log.warning("event-loop-blocked", **asdict(hold))
 
     def _watch_loop(self) -> None:
         """Look at the stacks whenever the loop's timer is late."""

@@ -41,6 +41,7 @@ from turnlog.services.command_handling.guarded_requests import guard_request
 from turnlog.services.media.turn_parts import TurnPartsIntake, place_parts
 from turnlog.services.model_facts.model_prices import ModelPrices, compute_cost
 from turnlog.services.overrides.override_service import OverrideService
+from turnlog.services.platform.concurrency import run_in_thread
 from turnlog.services.sessions.prompt_inputs import UnrecordedInputs
 from turnlog.services.sessions.time_travel import TimeTravel
 from turnlog.services.use_cases.prompts.prompt_assemblies import (
@@ -222,7 +223,7 @@ class WindowPreviews:
         Prompt files that the session has not pinned yet are read as they are now, because its first
         call would pin those. With `as_recorded`, the call gets the segment library of its time.
         """
-        files = self._read_unpinned_prompts(state, material.blueprint, call.provider)
+        files = await self._read_unpinned_prompts(state, material.blueprint, call.provider)
         state = _pin_prompts(state, call.provider, files)
         texts = {compute_digest(text): text for _, text in files.values()}
         inputs = await self.time_travel.prompt_inputs.load_new_call(
@@ -230,15 +231,17 @@ class WindowPreviews:
         )
         return inputs.assemble_prompt()
 
-    def _read_unpinned_prompts(
+    async def _read_unpinned_prompts(
         self, state: SessionState, blueprint: Blueprint, provider: str
     ) -> Mapping[str, FoundPromptFile]:
         """Return the prompt files that the session's first call would pin; none after that call."""
         layers = list_prompt_layers(blueprint)
         if not layers or find_pinned_files(state.prompts, provider) is not None:
             return {}
-        folders = self.opening_commands.blueprint_folders
-        return folders.read_prompt_files(blueprint, layers, provider, state.attributes)
+        folders, attributes = self.opening_commands.blueprint_folders, state.attributes
+        return await run_in_thread(
+            lambda: folders.read_prompt_files(blueprint, layers, provider, attributes)
+        )
 
     async def _create_window_view(
         self,

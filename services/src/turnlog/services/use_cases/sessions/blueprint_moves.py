@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from pydantic import JsonValue
 
@@ -40,6 +41,7 @@ from turnlog.services.blueprints.blueprint_store import (
 from turnlog.services.caches.state_cache import refuse_unknown_session
 from turnlog.services.command_handling.callers import Caller
 from turnlog.services.extensions.plugins import check_plugins_registered
+from turnlog.services.platform.concurrency import run_in_thread
 from turnlog.services.sessions.command_handler import CommandOutcome
 from turnlog.services.sessions.orphaned_children import list_children_left
 from turnlog.services.sessions.time_travel import TimeTravel
@@ -115,8 +117,8 @@ class BlueprintMoves:
         return moved.blueprint if isinstance(moved, BlueprintMoved) else state.blueprint
 
     async def _plan_move(self, state: SessionState, expected: Digest | None = None) -> _PlannedMove:
-        folders = self.blueprint_folders
-        blueprint = folders.load_blueprint(state.blueprint.name)
+        load = partial(self.blueprint_folders.load_blueprint, state.blueprint.name)
+        blueprint = await run_in_thread(load)
         check_plugins_registered(blueprint)
         digest = compute_blueprint_digest(blueprint)
         if expected not in {None, digest}:
@@ -124,6 +126,12 @@ class BlueprintMoves:
             fix = "read the blueprint, then send its digest"
             raise Refused("blueprint-changed", detail, field="digest", fix=fix)
         leaving = await self.blueprints.load_material(state)
+        return await run_in_thread(lambda: self._read_move(state, leaving, blueprint))
+
+    def _read_move(
+        self, state: SessionState, leaving: SessionMaterial, blueprint: Blueprint
+    ) -> _PlannedMove:
+        folders = self.blueprint_folders
         attributes, cartridge = self._convert_attributes(
             leaving.blueprint, blueprint, state.attributes
         )

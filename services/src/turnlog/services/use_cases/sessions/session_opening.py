@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 
@@ -36,6 +37,7 @@ from turnlog.services.command_handling.callers import Caller
 from turnlog.services.command_handling.guarded_requests import GuardedRequest, guard_request
 from turnlog.services.extensions.plugins import check_plugins_registered, collect_installed
 from turnlog.services.extensions.tokenizers import load_vocabularies
+from turnlog.services.platform.concurrency import run_in_thread
 from turnlog.services.platform.process_settings import MODEL_OFF
 from turnlog.services.sessions.command_handler import CommandOutcome
 from turnlog.services.sessions.time_travel import TimeTravel
@@ -71,7 +73,8 @@ class OpeningCommandBuilder:
     async def guard_opening(self, request: OpenSessionRequest) -> GuardedOpening:
         """Apply the rules of the blueprint to what people wrote in a request."""
         try:
-            blueprint = self.blueprint_folders.load_offered_blueprint(request.blueprint)
+            load = partial(self.blueprint_folders.load_offered_blueprint, request.blueprint)
+            blueprint = await run_in_thread(load)
         except Refused as refusal:
             return GuardedOpening(GuardedRequest(rules=(), form=request, refusal=refusal), None)
         rules = blueprint.policies.input_safety
@@ -96,11 +99,16 @@ class OpeningCommandBuilder:
         await load_vocabularies(blueprint)
         installed = collect_installed()
         check_attribute_texts(blueprint, attributes, installed.vocabularies, self.default_model)
-        cartridge = folders.read_cartridge(blueprint, attributes)
-        missing = folders.open_files(blueprint.blueprint).check_chosen_files(
-            blueprint, attributes, self._find_provider(blueprint, request.profile)
+        provider = self._find_provider(blueprint, request.profile)
+        cartridge, missing, read = await run_in_thread(
+            lambda: (
+                folders.read_cartridge(blueprint, attributes),
+                folders.open_files(blueprint.blueprint).check_chosen_files(
+                    blueprint, attributes, provider
+                ),
+                folders.read_memory_policy(blueprint),
+            )
         )
-        read = folders.read_memory_policy(blueprint)
         material = SessionMaterial(
             blueprint=blueprint, cartridge=cartridge or {}, memory=read.policy if read else None
         )
@@ -202,7 +210,8 @@ class SessionOpening:
         self, caller: Caller, request: OpenSessionRequest, key: Mapping[str, str]
     ) -> CommandOutcome:
         """Return the session with this key; open it when there is none."""
-        blueprint = self.commands.blueprint_folders.load_blueprint(request.blueprint)
+        load = partial(self.commands.blueprint_folders.load_blueprint, request.blueprint)
+        blueprint = await run_in_thread(load)
         checked = check_session_key(blueprint, key)
 
         async def choose(state: SessionState | None) -> OpenSession | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import partial
 
 from pydantic import JsonValue
 
@@ -26,6 +27,7 @@ from turnlog.projections.session_views.session_history import HistoryTurn
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.command_handling.callers import Caller
 from turnlog.services.media.media_views import create_part_views
+from turnlog.services.platform.concurrency import run_in_thread
 from turnlog.services.use_cases.sessions.session_opening import SessionOpening
 from turnlog.services.use_cases.turns.turn_submission import TurnSubmitter
 from turnlog.services.use_cases.turns.turn_watching import (
@@ -74,7 +76,7 @@ class QuestionAnswering:
         `size` is that of the body of the request.
         Raises `Refused` when the question was recorded and not answered.
         """
-        blueprint = self._load_blueprint()
+        blueprint = await self._load_blueprint()
         key = {"client_id": request.client_id, "conversation_id": request.conversation_id}
         opened = await self.opening.find_or_open_session(
             caller, OpenSessionRequest(blueprint=blueprint.blueprint), key
@@ -91,8 +93,9 @@ class QuestionAnswering:
             raise Refused("not-in-time", "the question is recorded, and not answered yet", fix=fix)
         return _create_answer(settlement.turn)
 
-    def _load_blueprint(self) -> Blueprint:
-        blueprint = self.blueprint_folders.load_blueprint(self.blueprint)
+    async def _load_blueprint(self) -> Blueprint:
+        load = partial(self.blueprint_folders.load_blueprint, self.blueprint)
+        blueprint = await run_in_thread(load)
         if blueprint.front_door != "ask":
             detail = f"blueprint {blueprint.blueprint} does not answer questions"
             fix = "tell the operator: the blueprint needs `front_door: ask`"

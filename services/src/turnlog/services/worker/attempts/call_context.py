@@ -59,7 +59,7 @@ from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.caches.text_cache import TextReader, read_event
 from turnlog.services.extensions.plugins import load_source
-from turnlog.services.platform.concurrency import run_text_work
+from turnlog.services.platform.concurrency import run_in_thread, run_text_work
 from turnlog.services.platform.process_settings import MODEL_OFF
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, PromptInputs
@@ -211,18 +211,19 @@ class CallContextBuilder:
             files = {name: file for name, file in before.items() if name not in own}
         else:
             common = {name: each for name, each in prompt_layers.items() if name not in own}
-            found = self._read_files(state, blueprint, common, provider)
+            found = await self._read_files(state, blueprint, common, provider)
             files = await self._store_prompts(
                 state, found | await _fetch_source_texts(state, blueprint)
             )
-        provider_files = self._read_files(state, blueprint, own, provider)
+        provider_files = await self._read_files(state, blueprint, own, provider)
         files |= await self._store_prompts(state, provider_files)
         others: dict[str, ProviderPrompts] = {}
-        for name in (*self._list_providers(state, blueprint, prompt_layers), ANY_PROVIDER):
+        providers = await self._list_providers(state, blueprint, prompt_layers)
+        for name in (*providers, ANY_PROVIDER):
             if name == provider:
                 continue
             try:
-                found = self._read_files(state, blueprint, own, name)
+                found = await self._read_files(state, blueprint, own, name)
             except Refused:
                 continue  # Its first call is refused, or reads what is there by then.
             stored = await self._store_prompts(state, found)
@@ -232,15 +233,17 @@ class CallContextBuilder:
             )
         return SnapshotPrompts(context.attempt, provider, files, others)
 
-    def _list_providers(
+    async def _list_providers(
         self, state: SessionState, blueprint: Blueprint, layers: Mapping[str, FileLayer]
     ) -> tuple[str, ...]:
         if not layers:
             return ()
-        files = self.library.open_files(blueprint.blueprint)
-        return files.list_providers(blueprint, layers, state.attributes)
+        find, attributes = self.library.open_files, state.attributes
+        return await run_in_thread(
+            lambda: find(blueprint.blueprint).list_providers(blueprint, layers, attributes)
+        )
 
-    def _read_files(
+    async def _read_files(
         self,
         state: SessionState,
         blueprint: Blueprint,
@@ -249,7 +252,8 @@ class CallContextBuilder:
     ) -> dict[str, FoundPromptFile]:
         if not layers:
             return {}
-        return self.library.read_prompt_files(blueprint, layers, provider, state.attributes)
+        read, attributes = self.library.read_prompt_files, state.attributes
+        return await run_in_thread(lambda: read(blueprint, layers, provider, attributes))
 
     async def _store_prompts(
         self, state: SessionState, found: Mapping[str, FoundPromptFile]
@@ -357,7 +361,8 @@ async def _fetch_source_texts(
     found: dict[str, FoundPromptFile] = {}
     for name, layer in blueprint.layers.items():
         if isinstance(layer, SourceLayer):
-            source = load_source(layer.source)
+            # The import of its package may take any time.
+            source = await run_in_thread(partial(load_source, layer.source))
             text = await source(state.session, state.attributes)
             found |= {name: (f"source:{layer.source}", text)} if text else {}
     return found

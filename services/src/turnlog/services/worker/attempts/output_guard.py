@@ -202,6 +202,13 @@ def _resolve_escapes(written: str) -> str | None:
         return None
 
 
+async def load_guard(material: SessionMaterial) -> OutputGuard:
+    """Build the guard of a session; the import of a check's package may take any time."""
+    rules, build = material.blueprint.policies.safety.rules, partial(build_guard, material)
+    has_checks = any(isinstance(rule, SafetyCheckRule) for rule in rules)
+    return await run_in_thread(build) if has_checks else build()
+
+
 def build_guard(material: SessionMaterial) -> OutputGuard:
     """Build the guard for a session's replies."""
     spec: SafetySpec = material.blueprint.policies.safety

@@ -64,7 +64,7 @@ from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.text_refs import TextRef
 from turnlog.services.extensions.plugins import load_reranker
 from turnlog.services.knowledge.current_search import UNKNOWN_COLLECTION
-from turnlog.services.platform.concurrency import run_text_work
+from turnlog.services.platform.concurrency import run_in_thread, run_text_work
 from turnlog.services.platform.process_settings import MODEL_OFF
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import load_turn_inputs
@@ -329,7 +329,8 @@ async def _rank_hits(
 
 
 async def _call_reranker(name: str, query: str, hits: Sequence[KnowledgeHit]) -> Sequence[float]:
-    rank = load_reranker(name)
+    # The import of its package may take any time.
+    rank = await run_in_thread(partial(load_reranker, name))
     try:
         scored = rank(query, hits)
         scores = [float(score) for score in (await scored if isawaitable(scored) else scored)]
