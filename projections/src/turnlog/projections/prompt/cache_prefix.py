@@ -88,7 +88,7 @@ class PromptLayout:
                         for mark in _iterate_turn_marks(
                             self.turns.get(turn), self.since, work=work
                         ):
-                            placed = self._add_media(mark, index or 0)
+                            placed = self._add_media(mark, index or 0) if self.media else mark
                             yield place, _join_mark(placed, joint) if joint else placed
                             index = (index or 0) + mark.starts_message
                             joint = ""
@@ -108,11 +108,12 @@ class PromptLayout:
         around = (part.before, part.after, part.excerpt, part.cut, part.indented)
         shape = around if any(around) else ()  # The shape of a history message
         mark = TextMark(part.role, opens, _find_digest(part), shape)
-        return mark if part.message is None else self._add_media(mark, part.message)
+        has_media = self.media and part.message is not None
+        return self._add_media(mark, part.message or 0) if has_media else mark
 
     def _add_media(self, mark: TextMark, index: int) -> TextMark:
         """Return the mark of a text with the media of its message, if it is the first one there."""
-        media = self.media.get(index) if mark.starts_message and self.media else None
+        media = self.media.get(index) if mark.starts_message else None
         return mark._replace(shape=(*mark.shape, *_identify_media(media))) if media else mark
 
     def sum_tokens(self, place: int, messages: int) -> int:
@@ -150,7 +151,9 @@ def _lay_out(
     parts: Iterable[PromptPart], turns: SettledTurns, since: int | None = None
 ) -> PromptLayout:
     texts, media = list[PromptPart](), dict[int, tuple[PromptPart, ...]]()
-    for part in chain.from_iterable(map(split_omissions, parts)):
+    for part in chain.from_iterable(
+        split_omissions(each) if each.others else (each,) for each in parts
+    ):
         if part.at is None and not part.is_reply_reasoning:
             texts.append(part)
         elif part.message is not None:

@@ -149,6 +149,9 @@ def insert_media_parts(
     With `joins`, those that were left out one after the other are one part.
     """
     rest, excluded = deque(media_parts), list[PromptPart]()
+    if not rest:
+        yield from parts
+        return
     for part in parts:
         if part.message is None:
             excluded.append(part)

@@ -50,6 +50,10 @@ class DialectTable:
     """The dialects of the models that were looked up, of which an installation has few. Each call
     of a turn needs one: without this they were 0.4 % of a turn's processor time.
     """
+    _found_for_requests: dict[str, RequestDialect] = field(
+        default_factory=dict[str, RequestDialect], init=False, repr=False, compare=False
+    )
+    """What of them changes requests; without this each call took 0.06 ms longer."""
 
     def find_dialect(self, model: str) -> ModelDialect:
         """Return the dialect of a model."""
@@ -66,8 +70,12 @@ class DialectTable:
         Its size does only where a file states it: our counts are estimates, and litellm's table
         would shorten prompts that the provider takes.
         """
-        stated = self._match_files(model).get("context_tokens")
-        return self.find_dialect(model).build_request_dialect(stated)
+        found = self._found_for_requests.get(model)
+        if found is None:
+            stated = self._match_files(model).get("context_tokens")
+            found = self.find_dialect(model).build_request_dialect(stated)
+            self._found_for_requests[model] = found
+        return found
 
     def _match_files(self, model: str) -> dict[str, Any]:
         return {**_match_fields(model, self.shipped), **_match_fields(model, self.own)}
