@@ -240,7 +240,7 @@ async def start_agent_service(folder: Path, model: str = MODEL) -> AsyncGenerato
             named=model,
             blueprints=(kinds,),
         )
-        working = asyncio.create_task(run_worker(backend, stand.tenant, worker))
+        working = asyncio.create_task(run_worker(backend, stand.tenant, worker, stand.handled))
         try:
             with pytest.MonkeyPatch.context() as patched:
                 patched.setenv("OPENAI_API_BASE", provider.url)

@@ -244,7 +244,7 @@ async def test_u10_every_turn_is_verbatim_in_a_summary_or_named_as_left_out(
     ) as stand:
         prices = ModelPrices().load_table
         worker = build_worker(backend, stand.store, RandomModel(random), prices, blueprints=copies)
-        working = asyncio.create_task(run_worker(backend, stand.tenant, worker))
+        working = asyncio.create_task(run_worker(backend, stand.tenant, worker, stand.handled))
         try:
             session = await stand.open_session(blueprint)
             playing = RandomSession(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,8 +13,7 @@ import httpx
 
 from tests.support.knowledge.indexed_knowledge import SHIPPED_EMBEDDER
 from tests.support.sessions.puppet_model import PuppetModel
-from tests.support.sessions.session_harness import build_delivery
-from turnlog.events.codec import decode_event
+from tests.support.sessions.stored_messages import StoredMessage, deliver_message
 from turnlog.events.jetstream.jetstream_client import open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions
 from turnlog.events.model.session_events import SessionOpened
@@ -222,6 +221,8 @@ class RunningGateway:
     """What its use cases are made from."""
     dependencies: GatewayDependencies
     model: PuppetModel
+    handled: asyncio.Queue[StoredMessage] = field(default_factory=asyncio.Queue[StoredMessage])
+    """The messages that the worker is done with."""
 
     async def open_session(self, blueprint: str = "clerk", **form: object) -> str:
         """Open a session and return its id."""
@@ -281,6 +282,7 @@ async def start_service(
 ) -> AsyncGenerator[RunningGateway]:
     """Run a gateway, a projector and a worker on a log."""
     signal, model = ProjectionSignal(), PuppetModel()
+    handled = asyncio.Queue[StoredMessage]()
     store = open_store(f"sqlite:///{folder / 'rows.db'}")
     await prepare_schema(store)
     projector = build_projector(
@@ -309,9 +311,9 @@ async def start_service(
         running = [asyncio.create_task(each.run()) for each in (projector, library, knowledge)]
         if working:
             worker = build_worker(backend, store, model, model.get_prices)
-            running.append(asyncio.create_task(run_worker(backend, tenant, worker)))
+            running.append(asyncio.create_task(run_worker(backend, tenant, worker, handled)))
         stack.push_async_callback(cancel_tasks, *running)
-        yield await stack.enter_async_context(
+        stand = await stack.enter_async_context(
             start_gateway(
                 backend=backend,
                 store=store,
@@ -321,6 +323,7 @@ async def start_service(
                 traces=traces,
             )
         )
+        yield replace(stand, handled=handled)
 
 
 @asynccontextmanager
@@ -398,8 +401,18 @@ def build_worker(
     )
 
 
-async def run_worker(backend: LogBackend, tenant: str, worker: TurnRunner) -> None:
-    """Answer turns as they come, each beside the others, as a worker does."""
+async def run_worker(
+    backend: LogBackend, tenant: str, worker: TurnRunner, handled: asyncio.Queue[StoredMessage]
+) -> None:
+    """Handle the messages of turns as they come, each beside the others, as a worker does.
+
+    One that the worker hands back does not come again.
+    """
+
+    async def handle(message: StoredMessage) -> None:
+        await deliver_message(message, worker)
+        handled.put_nowait(message)
+
     async with (
         asyncio.TaskGroup() as turns,
         aclosing(backend.log.stream_raw_events(tenant, 0, live=True)) as log,
@@ -410,5 +423,5 @@ async def run_worker(backend: LogBackend, tenant: str, worker: TurnRunner) -> No
                     opened = list_tools_early(worker, raw.stored, raw.stream_sequence)
                     turns.create_task(opened)
                 if raw.subject.endswith(QUEUE_SUBJECTS):
-                    event = decode_event(raw.stored, raw.stream_sequence)
-                    turns.create_task(worker.run_turn(build_delivery(event)))
+                    message = StoredMessage(raw.subject, raw.stored, raw.stream_sequence)
+                    turns.create_task(handle(message))

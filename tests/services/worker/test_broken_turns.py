@@ -11,9 +11,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.events.log_sessions import append_texts
+from tests.support.sessions.stored_messages import (
+    StoredMessage,
+    build_answering_connection,
+    deliver_message,
+)
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt, Unavailable, UnreadableEnd
-from turnlog.events.jetstream.nats_connection import NatsConnection
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.services.worker import delivery_handling
 from turnlog.services.worker.delivery_handling import REDELIVERY_DELAY, handle_message
@@ -46,32 +50,6 @@ class BrokenMessage:
 
     async def nack(self, delay: float) -> None:
         self.delays.append(delay)
-
-
-def build_answering_connection() -> NatsConnection:
-    """Build a connection on which every request is answered."""
-
-    async def request(*_: object, **options: object) -> None:
-        del options
-
-    return NatsConnection(cast("Any", SimpleNamespace(request=request)), 1.0)
-
-
-class StoredMessage:
-    """The message of a delivery that can be read, which records what is said about it."""
-
-    def __init__(self) -> None:
-        metadata = SimpleNamespace(num_delivered=1, sequence=SimpleNamespace(stream=1))
-        self.raw_message = SimpleNamespace(
-            metadata=metadata, reply="$JS.ACK", data=b"{}", subject=BrokenDelivery.subject
-        )
-        self.said = list[str]()
-
-    async def ack(self) -> None:
-        self.said.append("ack")
-
-    async def nack(self, delay: float) -> None:
-        self.said.append(f"nak {delay:g}")
 
 
 async def hand_over(message: BrokenMessage) -> None:
@@ -124,20 +102,18 @@ async def test_worker_tries_again_itself_while_the_log_is_out_of_reach(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(delivery_handling, "RETRY_DELAY", 0.01)
-    message = StoredMessage()
+    message = StoredMessage(BrokenDelivery.subject, b"{}", 1)
     with capture_logs() as logs:
-        await handle_message(
-            cast("Any", message), build_answering_connection(), cast("Any", UnreachableLog(3))
-        )
+        await deliver_message(message, cast("Any", UnreachableLog(3)))
     assert [log["event"] for log in logs] == ["turn-postponed"] * 3 + ["turn-undecodable"]
     assert message.said == ["ack"]
 
 
 @pytest.mark.asyncio
 async def test_worker_that_is_stopped_hands_back_what_it_could_not_record() -> None:
-    answering, message = UnreachableLog(100), StoredMessage()
+    answering, message = UnreachableLog(100), StoredMessage(BrokenDelivery.subject, b"{}", 1)
     asyncio.get_running_loop().call_later(0.05, answering.stop_requested.set)
-    await handle_message(cast("Any", message), build_answering_connection(), cast("Any", answering))
+    await deliver_message(message, cast("Any", answering))
     assert message.said == ["nak 1"]
 
 
@@ -162,10 +138,8 @@ async def test_turn_of_a_session_that_ends_in_a_foreign_message_is_settled_for_g
     answering = SimpleNamespace(
         ack_wait=30.0, sessions=sessions, tracing=tracing, run_turn=fail_to_record
     )
-    message = StoredMessage()
+    message = StoredMessage(BrokenDelivery.subject, b"{}", 1)
     with capture_logs() as logs:
-        await handle_message(
-            cast("Any", message), build_answering_connection(), cast("Any", answering)
-        )
+        await deliver_message(message, cast("Any", answering))
     assert [(log["event"], log["error"]) for log in logs] == [("turn-stopped", str(end))]
     assert message.said == ["ack"]
