@@ -18,6 +18,7 @@ from pydantic import JsonValue
 
 from tests.layered_prompts.crashing_workers import SESSION, CrashingSession, remove_retry_delays
 from tests.layered_prompts.tutor_sessions import load_shipped_material
+from tests.support.processes.registered_packages import register_package
 from tests.support.sessions.session_harness import TENANT
 from turnlog.events.content import PlainText, compute_digest, decode_withheld_text
 from turnlog.events.errors import Refused
@@ -27,7 +28,6 @@ from turnlog.projections.blueprint.linear_patterns import MATCH_REACH, compile_p
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session_views.session_history import build_history
-from turnlog.services.extensions.plugins import read_entry_points
 from turnlog.services.platform.concurrency import LONG_TEXT
 from turnlog.services.worker.attempts.output_guard import (
     GuardViolation,
@@ -221,25 +221,16 @@ def note_thread(text, options):
 """
 
 
-async def test_registered_check_is_imported_and_runs_in_a_thread(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> None:
-    (tmp_path / "noted_check.py").write_text(NOTED_CHECK)
-    described = tmp_path / "noted_check-1.dist-info"
-    described.mkdir()
-    (described / "METADATA").write_text("Name: noted-check\nVersion: 1\n")
-    (described / "entry_points.txt").write_text("[turnlog.checks]\nnoted=noted_check:note_thread\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    read_entry_points.cache_clear()
-    request.addfinalizer(read_entry_points.cache_clear)
+async def test_registered_check_is_imported_and_runs_in_a_thread(tmp_path: Path) -> None:
     written = DRAW.blueprint.model_dump(mode="json", by_alias=True, exclude_unset=True)
     written["policies"]["safety"]["rules"] = [{"name": "noted", "check": "noted"}]
     written["policies"]["safety"]["hold_back"] = "none"
     material = SessionMaterial(
         blueprint=Blueprint.model_validate(written), cartridge=DRAW.cartridge
     )
-    assert await (await load_guard(material)).add_text("Hello.") == "Hello."
-    imported, ran = import_module("noted_check").threads
+    with register_package(tmp_path, "turnlog.checks", "noted=noted_check:note_thread", NOTED_CHECK):
+        assert await (await load_guard(material)).add_text("Hello.") == "Hello."
+        imported, ran = import_module("noted_check").threads
     assert threading.get_ident() not in {imported, ran}
 
 

@@ -328,7 +328,7 @@ async def test_old_prompt_reproduces_after_its_case_is_embedded_by_another_embed
     session = await open_working_session(platform)
     prompts = list[dict[str, Any]]()
     # In a database of its own: the projector of this service keeps its own embedder.
-    for embedder in (SHIPPED_EMBEDDER, CheckedEmbedder("letters", _created=letters)):
+    for embedder in (SHIPPED_EMBEDDER, CheckedEmbedder(setting="letters", _created=letters)):
         signal, library = ProjectionSignal(), platform.backend.library
         projector = KnowledgeProjector(
             log=library,
@@ -346,7 +346,8 @@ async def test_old_prompt_reproduces_after_its_case_is_embedded_by_another_embed
         assert await platform.fetch_prompt(session, "1.1") == prompts[0]
     await store.close()
     made = await platform.load_events(session, KnowledgeRetrieved)
-    assert [each.embedder for each in made] == [SHIPPED_EMBEDDER.name, "letters-1"]
+    shipped = await SHIPPED_EMBEDDER.load_version()
+    assert [each.embedder for each in made] == [shipped.name, "letters-1"]
     first, second = ({each.entry: each.confidence for each in one.candidates} for one in made)
     assert first["late-sailings"] != second["late-sailings"]
     assert "late-sailings" in str(prompts[0]["manifest"])

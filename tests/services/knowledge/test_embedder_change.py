@@ -25,7 +25,9 @@ QUESTION = "Which vessels are late in the harbour?"
 
 def change_embedder(index: IndexHarness, letters: LetterEmbedder) -> IndexHarness:
     """Return the same index in a process with another embedder."""
-    return IndexHarness(index.store, index.knowledge, CheckedEmbedder("letters", _created=letters))
+    return IndexHarness(
+        index.store, index.knowledge, CheckedEmbedder(setting="letters", _created=letters)
+    )
 
 
 async def test_former_embedder_serves_searches_until_the_new_index_is_complete(
@@ -66,12 +68,13 @@ async def test_question_embedded_during_an_index_switch_is_embedded_again(
     store: ReadModelStore,
 ) -> None:
     former = await build_index(store)
-    letters, paused = LetterEmbedder(), PausedEmbedder(SHIPPED_EMBEDDER)
+    shipped = await SHIPPED_EMBEDDER.load_version()
+    letters, paused = LetterEmbedder(), PausedEmbedder(SHIPPED_EMBEDDER, shipped.name)
     letters.may_embed.set()
     both = CheckedEmbedder(
-        "letters",
+        setting="letters",
         _created=letters,
-        _former={SHIPPED_EMBEDDER.setting: CheckedEmbedder(_created=paused)},
+        _former={shipped.setting: CheckedEmbedder(_created=paused)},
     )
     index = IndexHarness(store, former.knowledge, both)
     async with run_tasks(index.search(QUESTION, "cases")) as (search,):
@@ -108,7 +111,7 @@ async def test_index_of_a_removed_embedder_is_unavailable_until_it_is_rebuilt(
 ) -> None:
     letters = LetterEmbedder()
     letters.may_embed.set()
-    gone = IndexHarness(store, embedder=CheckedEmbedder("gone", _created=letters))
+    gone = IndexHarness(store, embedder=CheckedEmbedder(setting="gone", _created=letters))
     await gone.knowledge.put_entries("cases", *CASES)
     await gone.rebuild()
     index = IndexHarness(store, gone.knowledge)
@@ -118,5 +121,5 @@ async def test_index_of_a_removed_embedder_is_unavailable_until_it_is_rebuilt(
     index.searching.position_timeout = 60
     async with run_tasks(index.build_projector().run()):
         found = await index.search(QUESTION, "cases")
-    assert found.embedder == SHIPPED_EMBEDDER.name
+    assert found.embedder == (await SHIPPED_EMBEDDER.load_version()).name
     assert found.hits[0].confidence > 0.999

@@ -28,10 +28,10 @@ def build_answer(*vectors: object, status: int = 200, **more: object) -> RawResp
 
 async def test_provider_vectors_are_normalised_to_unit_length(server: OpenAIServer) -> None:
     server.queue_behaviours(build_answer([3.0, 4.0], [0.0, 2.0]))
-    embedder = CheckedEmbedder(SETTING)
+    embedder = CheckedEmbedder(setting=SETTING)
     vectors = await embedder.embed_texts(["one", "two"])
     assert vectors == [pytest.approx([0.6, 0.8]), [0.0, 1.0]]
-    assert embedder.name == "litellm-openai/heron-embed"
+    assert (await embedder.load_version()).name == "litellm-openai/heron-embed"
     assert server.exchanges[0].body["input"] == ["one", "two"]
 
 
@@ -53,14 +53,14 @@ async def test_provider_fault_is_reported_without_quoting_the_provider(
 ) -> None:
     server.queue_behaviours(behaviour)
     with pytest.raises(Unavailable, match=what) as failure:
-        await CheckedEmbedder(SETTING).embed_texts(["one", "two"])
+        await CheckedEmbedder(setting=SETTING).embed_texts(["one", "two"])
     assert failure.value.what == "embedder"
     assert "sk-" not in str(failure.value)
 
 
 async def test_silent_provider_raises_unavailable_after_the_timeout(server: OpenAIServer) -> None:
     server.queue_behaviours(build_answer([1.0]), ModelSilence())
-    embedder = CheckedEmbedder(SETTING)
+    embedder = CheckedEmbedder(setting=SETTING)
     await embedder.embed_texts(["one"])
     embedder.timeout = 0.5
     with pytest.raises(Unavailable, match=r"no answer in 0\.5 s"):

@@ -30,13 +30,10 @@ class PausedEmbedder:
     """Another embedder, which waits before it answers until a test lets it go on."""
 
     embedder: CheckedEmbedder
+    name: str
+    """That of the embedder."""
     may_embed: asyncio.Event = field(default_factory=asyncio.Event)
     is_asked: asyncio.Event = field(default_factory=asyncio.Event)
-
-    @property
-    def name(self) -> str:
-        """See `Embedder`."""
-        return self.embedder.name
 
     async def embed_texts(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         """See `Embedder`."""

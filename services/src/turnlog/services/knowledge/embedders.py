@@ -9,6 +9,7 @@ index, and the former embedder is asked for the former one until then.
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -46,44 +47,45 @@ CreateEmbedder = Callable[[str], Embedder]
 """The object behind an entry point: creates an embedder for a model, which may be empty."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class CheckedEmbedder:
     """An embedder whose answers are checked, and whose vectors have length 1.
 
-    It is created when it is first used, because a service without knowledge does without.
+    It is created when it is first used, in a thread, because a service without knowledge does
+    without.
     """
 
     setting: str = DEFAULT_EMBEDDER
     timeout: float = EMBED_TIMEOUT
     _created: Embedder | None = None
     _former: dict[str, CheckedEmbedder] = field(default_factory=dict[str, "CheckedEmbedder"])
+    _creation: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+    """Held while it is created: two first uses may come at once."""
 
-    @property
-    def embedder(self) -> Embedder:
-        """The embedder; raises `Refused` for a setting that names none."""
-        if self._created is None:
-            self._created = create_embedder(self.setting)
-        return self._created
+    async def load_embedder(self) -> Embedder:
+        """Return the embedder; raises `Refused` for a setting that names none."""
+        # The import of its package may take any time, and the model may be read with it.
+        return await run_in_thread(self._create_once) if self._created is None else self._created
 
-    @property
-    def name(self) -> str:
-        """The embedder's name with its version."""
-        return self.embedder.name
+    def _create_once(self) -> Embedder:
+        with self._creation:
+            if self._created is None:
+                self._created = create_embedder(self.setting)
+            return self._created
 
-    @property
-    def version(self) -> EmbedderVersion:
-        """The version of the embedder, as an index records it."""
-        return EmbedderVersion(self.name, self.setting)
+    async def load_version(self) -> EmbedderVersion:
+        """Return the version of the embedder, as an index records it; raises `Refused`."""
+        return EmbedderVersion((await self.load_embedder()).name, self.setting)
 
-    def find_version(self, wanted: EmbedderVersion) -> CheckedEmbedder | None:
+    async def find_version(self, wanted: EmbedderVersion) -> CheckedEmbedder | None:
         """Return the embedder of an index; None if that version is no longer available."""
-        if wanted.name == self.name:
+        if wanted.name == (await self.load_embedder()).name:
             return self
         former = self._former.setdefault(
-            wanted.setting, CheckedEmbedder(wanted.setting, self.timeout)
+            wanted.setting, CheckedEmbedder(setting=wanted.setting, timeout=self.timeout)
         )
         try:
-            return former if former.name == wanted.name else None
+            return former if (await former.load_embedder()).name == wanted.name else None
         except Refused:
             return None
 
@@ -92,7 +94,7 @@ class CheckedEmbedder:
 
         A text without anything that the embedder knows has a vector of zeros.
         """
-        embedder = self.embedder
+        embedder = await self.load_embedder()
         try:
             async with asyncio.timeout(self.timeout):
                 vectors = await embedder.embed_texts(texts)
@@ -125,7 +127,7 @@ def _build_failure(embedder: Embedder, detail: str) -> Unavailable:
 
 
 def create_embedder(setting: str) -> Embedder:
-    """Create the embedder that a setting names; raises `Refused`."""
+    """Create the embedder that a setting names; raises `Refused`. Blocks while it is imported."""
     name, _, model = setting.partition(":")
     create = load_entry_point(EMBEDDER_GROUP, name)
     if not callable(create):

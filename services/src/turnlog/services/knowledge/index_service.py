@@ -64,8 +64,9 @@ class IndexedKnowledge:
         while result is None:
             votes = await self._wait_for_positions(request)
             async with self.store.open_reader() as connection:
-                at = self._require_usable(await read_knowledge_position(connection))
-            (vector,) = await self._get_embedder(at).embed_texts([request.text])
+                read = await read_knowledge_position(connection)
+            at, embedder = await self._require_usable(read)
+            (vector,) = await embedder.embed_texts([request.text])
             try:
                 result = await self._search_build(request, at, vector, votes)
             except Corrupt as damage:
@@ -107,10 +108,11 @@ class IndexedKnowledge:
         found = IndexPositions(sequence, votes)
         return SearchResult(hits, INDEX_VERSION, at.embedder.name, found)
 
-    def _get_embedder(self, at: KnowledgePosition) -> CheckedEmbedder:
-        embedder = self.embedder.find_version(at.embedder)
+    async def _find_embedder(self, at: KnowledgePosition) -> CheckedEmbedder:
+        embedder = await self.embedder.find_version(at.embedder)
         if embedder is None:
-            detail = f"its vectors are of {at.embedder.name}, this process has {self.embedder.name}"
+            own = (await self.embedder.load_embedder()).name
+            detail = f"its vectors are of {at.embedder.name}, this process has {own}"
             raise Unavailable("knowledge-index", f"{detail}: the projector builds it again")
         return embedder
 
@@ -129,7 +131,8 @@ class IndexedKnowledge:
                 self.signal, read, sequence, within=self.position_timeout
             ):
                 async with self.store.open_reader() as connection:
-                    self._require_usable(await read_knowledge_position(connection))
+                    at = await read_knowledge_position(connection)
+                await self._require_usable(at)
                 detail = f"its {what} are behind {sequence}: see the log of the projector"
                 raise Unavailable("knowledge-index", detail)
         return await self._read_votes_position()
@@ -139,13 +142,16 @@ class IndexedKnowledge:
         async with self.store.open_reader() as connection:
             at = await read_knowledge_position(connection)
             try:
-                at = self._require_usable(at)
+                at, _ = await self._require_usable(at)
             except Unavailable:
                 return -1
             history = await read_history(connection, at.build, tenant)
         return history.sequence if history else 0
 
-    def _require_usable(self, at: KnowledgePosition | None) -> KnowledgePosition:
+    async def _require_usable(
+        self, at: KnowledgePosition | None
+    ) -> tuple[KnowledgePosition, CheckedEmbedder]:
+        """Return where the index is, and its embedder; raises `Unavailable`."""
         if at is None:
             raise Unavailable("knowledge-index", "no projector has made one yet")
         if at.version == DAMAGED_VERSION:
@@ -154,8 +160,7 @@ class IndexedKnowledge:
             raise Unavailable("knowledge-index", "it is of another release: restart the projector")
         if not at.is_complete:
             raise Unavailable("knowledge-index", "it is being built")
-        self._get_embedder(at)
-        return at
+        return at, await self._find_embedder(at)
 
     async def _read_votes_position(self) -> int:
         async with self.store.open_reader() as connection:

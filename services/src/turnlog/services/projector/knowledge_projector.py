@@ -124,8 +124,9 @@ class KnowledgeProjector:
             )
         await clear_former_builds(self.store)
         log = await self.log.get_identity(self.tenant)
+        version = await self.embedder.load_version()
         async with self.store.open_writer() as connection:
-            at = await prepare_knowledge_build(connection, log, self.embedder.version)
+            at = await prepare_knowledge_build(connection, log, version)
         if at.is_active or before is None:
             async with run_tasks(self.follow_log(at), self._wait_for_damage(at)) as tasks:
                 done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -149,7 +150,7 @@ class KnowledgeProjector:
 
     async def _follow_former_build(self, at: KnowledgePosition) -> None:
         """Keep the build up to date that another takes the place of, as far as that is possible."""
-        embedder = self.embedder.find_version(at.embedder)
+        embedder = await self.embedder.find_version(at.embedder)
         if embedder is None or at.version != KNOWLEDGE_VERSION:
             return
         former = replace(self, embedder=embedder)
@@ -176,8 +177,9 @@ class KnowledgeProjector:
 
     async def _begin_build(self) -> KnowledgePosition:
         log = await self.log.get_identity(self.tenant)
+        version = await self.embedder.load_version()
         async with self.store.open_writer() as connection:
-            return await begin_knowledge_build(connection, log, self.embedder.version)
+            return await begin_knowledge_build(connection, log, version)
 
     async def _read_build(self, build: int) -> KnowledgePosition | None:
         async with self.store.open_reader() as connection:

@@ -64,7 +64,7 @@ async def run_projector(
         library = SegmentProjector(
             log=parts.library, blobs=parts.blobs, store=store, tenant=settings.tenant, signal=signal
         )
-        embedder = CheckedEmbedder(settings.embedder)
+        embedder = CheckedEmbedder(setting=settings.embedder)
         knowledge = KnowledgeProjector(
             log=parts.library,
             blobs=parts.blobs,

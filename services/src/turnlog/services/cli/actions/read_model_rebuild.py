@@ -57,7 +57,7 @@ async def rebuild_read_models(target: LogTarget, environ: Mapping[str, str]) -> 
                 store=store,
                 tenant=settings.tenant,
                 signal=ProjectionSignal(),
-                embedder=CheckedEmbedder(settings.embedder),
+                embedder=CheckedEmbedder(setting=settings.embedder),
             )
             await knowledge.rebuild_index()
         finally:
