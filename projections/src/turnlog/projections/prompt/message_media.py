@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
@@ -47,6 +47,8 @@ class MessageMedia:
     name: str | None = None
     note: str | None = None
     """The line in its place; None if the model is sent it."""
+    size: int = field(default=0, compare=False)
+    """Number of its bytes; 0 where a prompt is only shown."""
 
     def encode_plain(self) -> dict[str, JsonValue]:
         """Return the canonical form, which has no bytes."""

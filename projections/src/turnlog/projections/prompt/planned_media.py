@@ -81,6 +81,7 @@ class PlannedMedia:
             at=at,
             name=part.name,
             note=self.note,
+            size=part.size,
         )
 
     def leave_out(self, rule: str, counting: TokenCounter) -> PlannedMedia:

@@ -92,8 +92,9 @@ class CallRunner:
             context, planned = await self._prepare_state(active)
             if reply := find_fixed_reply(context.material, context.state):
                 return reply
-            prepared = await self.contexts.prepare_call(context, planned)
-            return await self._stream_in_time(active, prepared, compute_time_limit(active))
+            with self.contexts.media_room.open_share() as share:
+                prepared = await self.contexts.prepare_call(context, planned, share)
+                return await self._stream_in_time(active, prepared, compute_time_limit(active))
         except (*_FAILURES, Refused, Corrupt) as end:
             return end
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
+
+import structlog
 
 from turnlog.events.codec import format_rfc3339
 from turnlog.events.content import compute_digest
@@ -57,6 +59,7 @@ from turnlog.projections.tools.step_tools import StepToolRoom
 from turnlog.services.blueprints.blueprint_files import FoundPromptFile, is_provider_specific
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
+from turnlog.services.caches.media_room import MediaRoom, MediaShare
 from turnlog.services.caches.text_cache import TextReader, read_event
 from turnlog.services.extensions.plugins import load_source
 from turnlog.services.platform.concurrency import run_in_thread, run_text_work
@@ -69,6 +72,8 @@ from turnlog.services.worker.turn_context import (
     TurnContext,
     append_command,
 )
+
+_log = structlog.get_logger("turnlog.worker")
 
 JOINT_TOKENS: Final = 16
 """Tokens kept free where the goal of a step joins the other texts of its message."""
@@ -104,23 +109,32 @@ class CallContextBuilder:
     default_model: str
     sends_body: Callable[[str], bool] = lambda _: False
     """Returns whether the server of a model is sent the recorded request byte for byte."""
+    media_room: MediaRoom = field(default_factory=MediaRoom)
+    """Room for the media of all calls of the process."""
 
     async def prepare_call(
-        self, context: TurnContext, planned: PlannedPrompt | None
+        self, context: TurnContext, planned: PlannedPrompt | None, share: MediaShare
     ) -> PreparedCall:
         """Pin prompt files if needed, assemble the prompt and record it.
 
         `planned` is the prompt if it was planned before; it is used while nothing else was
-        appended. Raises `AttemptSuperseded` if the attempt lost its lease. Before anything is
-        recorded, raises `ModelFailure` if there is no model, and `Refused` with `withdrawn` if the
-        call is for a summary of turns of which one was taken back.
+        appended. Waits until there is room for the prompt's media, which `share` takes. Raises
+        `AttemptSuperseded` if the attempt lost its lease. Before anything is recorded, raises
+        `ModelFailure` if there is no model, and `Refused` with `withdrawn` if the call is for a
+        summary of turns of which one was taken back.
         """
         model = self.resolve_model(context)
         if model == MODEL_OFF:
             raise ModelFailure("model_off", "there is no model to ask")
         call = self._create_call(context.material.find_call_kind(context.state), model)
         context = await self._pin_prompts(context, call.provider)
-        return await self._record_context(context, call, planned)
+        prepared = await self._record_context(context, call, planned, share)
+        while prepared is None:
+            # Outside of the command, which keeps other commands of the session waiting.
+            _log.info("call-waits-for-room", session=context.session, bytes=share.missing)
+            await share.wait_for_room()
+            prepared = await self._record_context(context, call, planned, share)
+        return prepared
 
     async def check_room(self, context: TurnContext) -> TurnContext:
         """Refuse a turn of several calls, before the first, if what is fixed in one cannot fit.
@@ -267,13 +281,19 @@ class CallContextBuilder:
         }
 
     async def _record_context(
-        self, context: TurnContext, call: PromptCall, planned: PlannedPrompt | None
-    ) -> PreparedCall:
+        self,
+        context: TurnContext,
+        call: PromptCall,
+        planned: PlannedPrompt | None,
+        share: MediaShare,
+    ) -> PreparedCall | None:
+        """Record the prompt; None if there is no room for its media, of which nothing is read."""
         attempt = context.attempt
         prepared: PreparedCall | None = None
 
         async def choose(state: SessionState | None) -> FixContext | None:
             nonlocal prepared
+            prepared = None
             opened = find_claimed_turn(state, attempt) if state else None
             if state is None or opened is None:
                 raise AttemptSuperseded
@@ -286,6 +306,8 @@ class CallContextBuilder:
             else:
                 inputs = await self._load_inputs(state, recorded, context.material, call)
                 assembled = inputs.assemble_prompt()
+            if not share.try_reserve(sum(each.size for each in assembled.request.media)):
+                return None
             media = await self._read_media(state.tenant, assembled.request)
             body = await self._write_body(assembled.request, media)
             body_digest = None if body is None else compute_digest(body)
@@ -313,7 +335,7 @@ class CallContextBuilder:
             )
 
         await self.sessions.handle(context.tenant, context.session, choose, context.by)
-        if prepared is None:
+        if prepared is None and not share.missing:
             raise AttemptSuperseded
         return prepared
 
