@@ -23,6 +23,7 @@ import pytest
 import structlog
 
 from tests.support.processes.fork_server import announce_fork_server, forget_fork_server
+from tests.support.processes.forked_workers import fork_workers
 from tests.support.processes.turnlog_process import iterate_recent_outputs
 from tests.support.sessions.reproduction_checks import MEMORY_LOGS
 
@@ -74,6 +75,7 @@ def pytest_configure(config: pytest.Config) -> None:
     sys.dont_write_bytecode = False
     if folder := announce_fork_server():
         config.add_cleanup(partial(forget_fork_server, folder))
+        fork_workers(config, folder)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -4,6 +4,9 @@ Importing takes three seconds, and litellm five more: longer than most tests. Al
 of a run share the fork server, which the first of them starts that needs it, and which ends with
 the run. A command is a fork of a fork: the first one supervises the second, passes signals on to
 it, reports how it ended, and kills it when whoever asked for it is gone.
+
+The pytest processes of `-n` are forks too, of a second server: the first one's fork, which has
+imported the tests in addition (`forked_workers`).
 """
 
 from __future__ import annotations
@@ -22,10 +25,11 @@ import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple, NoReturn, TextIO
 
 _FOLDER_VARIABLE = "TEST_FORK_SERVER"
@@ -35,8 +39,13 @@ _PROJECT = Path(__file__).parents[3]
 
 _PRELOADED_MODULES = "tests.support.processes.preloaded_modules"
 
+_FORKED_WORKERS = "tests.support.processes.forked_workers"
+
 _LENGTH = struct.Struct("!I")
 """What a request begins with: its length, sent along with the standard streams."""
+
+WORKERS_SOCKET = "workers"
+"""The file name of the address whose forks are pytest processes."""
 
 NUMBER = struct.Struct("!i")
 """What the supervisor answers: the id of the process at once, and the exit code at its end."""
@@ -74,25 +83,36 @@ def find_fork_server() -> Path:
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not address.exists():
-            _start_server(address, run=(folder / "run").read_text())
+            start_fork_server(folder)
     return address
 
 
-def _start_server(address: Path, run: str) -> None:
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(address))
-        listener.listen(128)
-        number = listener.fileno()
+def start_fork_server(folder: Path, tests: Sequence[str] = ()) -> None:
+    """Start the server of a run; with `tests`, also the one that imports them and forks workers."""
+    names = ["socket", *([WORKERS_SOCKET] if tests else [])]
+    with ExitStack() as stack:
+        numbers = [_open_listener(stack, folder / name) for name in names]
         # Its own session, so that Ctrl-C in the terminal of the tests does not end it.
         subprocess.run(
-            [sys.executable, "-m", __name__, str(number), run],
+            [
+                *(sys.executable, "-m", __name__, (folder / "run").read_text()),
+                *(",".join(map(str, numbers)), *tests),
+            ],
             cwd=_PROJECT,
             stdin=subprocess.DEVNULL,
             stdout=sys.stderr.fileno(),
-            pass_fds=[number],
+            pass_fds=numbers,
             start_new_session=True,
             check=True,
         )
+
+
+def _open_listener(stack: ExitStack, address: Path) -> int:
+    """Listen before the server does, which takes requests once it has imported everything."""
+    listener = stack.enter_context(socket.socket(socket.AF_UNIX))
+    listener.bind(str(address))
+    listener.listen(128)
+    return listener.fileno()
 
 
 def send_request(
@@ -106,12 +126,26 @@ def send_request(
 
 def main() -> None:
     """Serve requests in the background until the process is gone that runs the tests."""
-    number, run = map(int, sys.argv[1:])
+    run, listed, *tests = sys.argv[1:]
+    commands, *workers = map(int, listed.split(","))
     if os.fork():
         return
+    import_module(_PRELOADED_MODULES)
+    if not workers:
+        _serve_requests(commands, int(run), _run_turnlog)
+    elif os.fork():
+        os.close(workers[0])
+        _serve_requests(commands, int(run), _run_turnlog)
+    else:
+        os.close(commands)
+        import_module(_FORKED_WORKERS).import_tests(tests)
+        _serve_requests(workers[0], int(run), _run_source)
+
+
+def _serve_requests(number: int, run: int, program: Callable[[CommandRequest], None]) -> None:
+    """Run the program in a fork for each request on a listening socket."""
     with socket.socket(fileno=number) as listener, suppress(ProcessLookupError):
         ended = os.pidfd_open(run)
-        import_module(_PRELOADED_MODULES)
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         watched: tuple[int | socket.socket, ...] = (ended, listener)
         while ended not in select.select(watched, (), ())[0]:
@@ -120,11 +154,13 @@ def main() -> None:
                 listener.close()
                 os.close(ended)
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                _supervise_command(connection)
+                _supervise_command(connection, program)
             connection.close()
 
 
-def _supervise_command(connection: socket.socket) -> NoReturn:
+def _supervise_command(
+    connection: socket.socket, program: Callable[[CommandRequest], None]
+) -> NoReturn:
     """Fork a command, pass signals on to it, and report how it ended."""
     head, streams, _, _ = socket.recv_fds(connection, _LENGTH.size, 3)
     (length,) = _LENGTH.unpack(head)
@@ -132,7 +168,7 @@ def _supervise_command(connection: socket.socket) -> NoReturn:
     child = os.fork()
     if not child:
         connection.close()
-        _run_as_program(streams, request)
+        _run_as_program(streams, request, program)
     for stream in streams:
         os.close(stream)
     exited = os.pidfd_open(child)
@@ -149,7 +185,9 @@ def _supervise_command(connection: socket.socket) -> NoReturn:
     os._exit(0)
 
 
-def _run_as_program(streams: Sequence[int], request: CommandRequest) -> NoReturn:
+def _run_as_program(
+    streams: Sequence[int], request: CommandRequest, program: Callable[[CommandRequest], None]
+) -> NoReturn:
     """Run a command with these standard streams, and end as an interpreter does."""
     os.chdir(request.folder)
     for number, stream in enumerate(streams):
@@ -159,9 +197,11 @@ def _run_as_program(streams: Sequence[int], request: CommandRequest) -> NoReturn
     sys.stdout = _open_output(1, "surrogateescape")
     sys.stderr = _open_output(2, "backslashreplace", buffering=1)
     sys.argv = [*request.arguments]
+    os.environ.clear()
+    os.environ.update(request.variables)
     code = 0
     try:
-        _run_command(request.arguments[1:], request.variables)
+        program(request)
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     except KeyboardInterrupt:
@@ -182,17 +222,22 @@ def _open_output(number: int, errors: str, buffering: int = -1) -> TextIO:
     return open(number, "w", lines, encoding="utf-8", errors=errors, closefd=False)
 
 
-def _run_command(words: Sequence[str], variables: Mapping[str, str]) -> None:
-    """Run `turnlog` in this process with these variables and no others."""
-    os.environ.clear()
-    os.environ.update(variables)
-    for folder in filter(None, variables.get("PYTHONPATH", "").split(os.pathsep)):
+def _run_turnlog(request: CommandRequest) -> None:
+    """Run `turnlog` in this process, as one with these variables would."""
+    for folder in filter(None, request.variables.get("PYTHONPATH", "").split(os.pathsep)):
         sys.path.insert(0, folder)
         if (customized := Path(folder) / "sitecustomize.py").is_file():
             runpy.run_path(str(customized), run_name="sitecustomize")
     from turnlog.services.cli.main import main as run_turnlog  # noqa: PLC0415 - behind the above
 
-    run_turnlog(words)
+    run_turnlog(request.arguments[1:])
+
+
+def _run_source(request: CommandRequest) -> None:
+    """Run the source that `python -u -c` would run."""
+    sys.argv = ["-c"]
+    sys.modules["__main__"] = main_module = ModuleType("__main__")
+    exec(request.arguments[-1], vars(main_module))  # noqa: S102
 
 
 if __name__ == "__main__":

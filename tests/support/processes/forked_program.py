@@ -38,8 +38,13 @@ def get_forked_program() -> Path:
     address = find_fork_server()
     program = address.with_name("turnlog")
     if not program.exists():
-        written = address.with_name(f"turnlog-{os.getpid()}")
-        written.write_text(_PROGRAM.format(python=sys.executable, address=str(address)))
-        written.chmod(0o755)
-        written.rename(program)
+        write_forked_program(program, address)
     return program
+
+
+def write_forked_program(program: Path, address: Path) -> None:
+    """Write a program that is run by a fork of the server at an address."""
+    written = program.with_name(f"{program.name}-{os.getpid()}")
+    written.write_text(_PROGRAM.format(python=sys.executable, address=str(address)))
+    written.chmod(0o755)
+    written.rename(program)

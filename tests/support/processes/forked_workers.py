@@ -1,0 +1,44 @@
+"""The pytest processes of a distributed run as forks of one that has imported the tests.
+
+Each process of `pytest -n` collects all tests, and importing them with what they use takes three
+quarters of that: ten seconds of processor time, and twenty where nothing is compiled yet.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import anyio
+import pytest
+
+from tests.support.processes.fork_server import WORKERS_SOCKET, start_fork_server
+from tests.support.processes.forked_program import write_forked_program
+
+
+def fork_workers(config: pytest.Config, folder: Path) -> None:
+    """Have the processes forked that a run is about to start, if it is distributed."""
+    if not config.getoption("tx", None):
+        return
+    start_fork_server(folder, config.args)
+    write_forked_program(program := folder / "worker", folder / WORKERS_SOCKET)
+    config.option.tx = [f"popen//python={program}"] * len(config.option.tx)
+
+
+class _ImportsOnly:
+    """A plugin that keeps pytest from looking for tests in what it imports."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_pycollect_makeitem(self) -> list[pytest.Item]:
+        return []
+
+
+def import_tests(tests: Sequence[str]) -> None:
+    """Import test modules as pytest does; the forks report what cannot be imported."""
+    # It is a plugin of pytest too, and each fork would warn that it can no longer be rewritten.
+    anyio.__doc__ = "PYTEST_DONT_REWRITE"
+    options = ("--collect-only", "--capture=no", "-p", "no:cacheprovider")
+    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
+        pytest.main([*options, *tests], [_ImportsOnly()])
