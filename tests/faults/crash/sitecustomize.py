@@ -8,8 +8,8 @@ by which the clock of the process is ahead.
 A point is `before-` or `after-` and what is passed: `append:<event>`, `token:<n>` of an attempt,
 `close` of an attempt's tokens, `blob`, `media`, `ack`, `nak`, and `commit` to the database.
 
-A forked process already has the modules of other packages; of these only classes are patched, which
-reaches every user of the class.
+A forked process already has the modules. Classes are patched, and functions change in themselves,
+which reaches every module that imported them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from functools import wraps
 from importlib.machinery import ModuleSpec, PathFinder
 from inspect import signature
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 CRASH_AT = "CRASH_AT"
@@ -47,9 +47,10 @@ def trigger_point(point: str) -> None:
     os.kill(os.getpid(), signal.Signals[number])
 
 
-def wrap_with_points(holder: Any, name: str, named: PassageNamer) -> None:  # noqa: ANN401 - a class or a module
-    """Make a coroutine function reach a point before and after it runs."""
-    real: Callable[..., Awaitable[Any]] = getattr(holder, name)
+def wrap_with_points(
+    real: Callable[..., Awaitable[Any]], named: PassageNamer
+) -> Callable[..., Awaitable[Any]]:
+    """Return a coroutine function that reaches a point before and after the real one runs."""
     parameters = signature(real)
 
     @wraps(real)
@@ -62,7 +63,33 @@ def wrap_with_points(holder: Any, name: str, named: PassageNamer) -> None:  # no
             trigger_point(f"after-{what}")
         return result
 
-    setattr(holder, name, between)
+    return between
+
+
+def wrap_methods(holder: type, **named: PassageNamer) -> None:
+    """Give methods of a class their points."""
+    for name, each in named.items():
+        setattr(holder, name, wrap_with_points(getattr(holder, name), each))
+
+
+def copy_function(function: Any) -> Callable[..., Any]:  # noqa: ANN401
+    """Return a function that remains as this one is now."""
+    copied = FunctionType(
+        *(function.__code__, function.__globals__, function.__name__),
+        *(function.__defaults__, function.__closure__),
+    )
+    copied.__kwdefaults__ = function.__kwdefaults__
+    copied.__annotations__ = function.__annotations__
+    return copied
+
+
+def replace_function(function: Any, instead: Callable[..., Any]) -> None:  # noqa: ANN401
+    """Make a function of a module, wherever it was imported, run another one."""
+    function.__globals__[f"{function.__name__}_instead"] = instead
+    names: dict[str, Any] = {}
+    exec(f"def call(*a, **more): return {function.__name__}_instead(*a, **more)", names)  # noqa: S102
+    function.__code__ = names["call"].__code__
+    function.__defaults__ = function.__kwdefaults__ = None
 
 
 def patch_append(module: Any) -> None:  # noqa: ANN401
@@ -73,7 +100,8 @@ def patch_append(module: Any) -> None:  # noqa: ANN401
         for message in batch.messages:
             yield f"append:{format_event_name(decode_event(message.payload, 1).envelope.type)}"
 
-    wrap_with_points(module, "append_batch", events)
+    append = module.append_batch
+    replace_function(append, wrap_with_points(copy_function(append), events))
 
 
 def patch_tokens(module: Any) -> None:  # noqa: ANN401
@@ -87,18 +115,20 @@ def patch_tokens(module: Any) -> None:  # noqa: ANN401
         counts[session, turn, event.attempt] += 1
         return (f"token:{counts[session, turn, event.attempt]}",)
 
-    wrap_with_points(module.JetStreamTokenStream, "publish_token", token)
-    wrap_with_points(module.JetStreamTokenStream, "publish_and_confirm", lambda *_: ("close",))
+    wrap_methods(
+        module.JetStreamTokenStream,
+        publish_token=token,
+        publish_and_confirm=lambda *_: ("close",),
+    )
 
 
 def patch_blobs(module: Any) -> None:  # noqa: ANN401
-    wrap_with_points(module.JetStreamBlobStore, "put_blob", lambda *_: ("blob",))
-    wrap_with_points(module.JetStreamMediaStore, "put_media", lambda *_: ("media",))
+    wrap_methods(module.JetStreamBlobStore, put_blob=lambda *_: ("blob",))
+    wrap_methods(module.JetStreamMediaStore, put_media=lambda *_: ("media",))
 
 
 def patch_acknowledgements(module: Any) -> None:  # noqa: ANN401
-    wrap_with_points(module.Msg, "ack", lambda *_: ("ack",))
-    wrap_with_points(module.Msg, "nak", lambda *_: ("nak",))
+    wrap_methods(module.Msg, ack=lambda *_: ("ack",), nak=lambda *_: ("nak",))
 
 
 def patch_commit(module: Any) -> None:  # noqa: ANN401
@@ -113,14 +143,15 @@ def patch_commit(module: Any) -> None:  # noqa: ANN401
 
 
 def patch_clock(module: Any) -> None:  # noqa: ANN401
-    real: Callable[[], datetime] = module.read_clock
+    real = copy_function(module.read_clock)
     file = Path(os.environ[CLOCK_AHEAD])
 
     def read_clock() -> datetime:
         ahead = float(file.read_text()) if file.exists() else 0.0
-        return real() + timedelta(seconds=ahead)
+        now: datetime = real()
+        return now + timedelta(seconds=ahead)
 
-    module.read_clock = read_clock
+    replace_function(module.read_clock, read_clock)
 
 
 POINT_PATCHES: dict[str, Callable[[Any], None]] = {
@@ -156,15 +187,7 @@ class ModulePatcher:
         return found
 
 
-def unload_product() -> None:
-    """Unload our modules, which a forked process has already, so that they load with the points."""
-    for name in tuple(sys.modules):
-        if name.partition(".")[0] == "turnlog":
-            del sys.modules[name]
-
-
 if __name__ == "sitecustomize":
-    unload_product()
     points = POINT_PATCHES if CRASH_AT in os.environ else {}
     times = CLOCK_PATCHES if CLOCK_AHEAD in os.environ else {}
     changes = points | times
