@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import cast
 
 from tests.support.servers.model_behaviours import ModelAnswer, ModelBehaviour, ModelRefusal
@@ -15,6 +16,7 @@ PER_MESSAGE = 4
 """Tokens that a template adds to each message."""
 
 
+@lru_cache(maxsize=4096)  # A prompt repeats the texts of the prompts before it.
 def count_model_tokens(text: str) -> int:
     """Count a token for four Latin letters, two for an emoji, and one for any other character."""
     letters = sum(each.isascii() and (each.isalnum() or each == " ") for each in text)

@@ -8,6 +8,7 @@ import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any
 
 from tests.support.sessions.published_schemas import list_turn_frame_faults
@@ -44,6 +45,9 @@ class StreamingResponse:
 
     async def read_chunk(self) -> bytes:
         """Return the next chunk of the body; empty bytes when the body or the connection ends."""
+        if self.status == HTTPStatus.NO_CONTENT:
+            self.is_unfinished = False
+            return b""
         with suppress(ConnectionError, asyncio.IncompleteReadError):
             size = int(await self.reader.readuntil(b"\r\n"), 16)
             body = await self.reader.readexactly(size)
