@@ -4,6 +4,7 @@ import csv
 import json
 import signal
 import subprocess
+import sys
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,11 @@ from tests.services.cli.conftest import (
     RunCommand,
     record_session,
 )
+from tests.services.media.media_samples import SAMPLES, make_png
 from tests.support.processes.blocking_turnlog_up import run_blocking_turnlog_up
 from tests.support.processes.forked_program import get_forked_program
 from turnlog.contract.call_payloads import GroupMetrics
+from turnlog.events.content import compute_digest
 from turnlog.services.cli.views.growth_csv import iterate_cells
 
 
@@ -223,6 +226,29 @@ def test_window_previews_a_turn_with_another_budget_and_model(
     assert tried["cost"]["price"] == "exact"
 
 
+@pytest.mark.slow("commands run against a service of their own")
+def test_window_and_assemble_preview_a_turn_with_attached_files_and_store_none(
+    turnlog: RunCommand, played: RecordedSession, tmp_path: Path
+) -> None:
+    picture, paper = make_png(600_000), tmp_path / "fares.pdf"
+    (tmp_path / "heron.png").write_bytes(picture)
+    paper.write_bytes(SAMPLES["application/pdf"])
+    for command in (("window", played.session), ("assemble", "uderia", "--profile", "llm_only")):
+        files = ("--attach", tmp_path / "heron.png", "--attach", paper)
+        shown = turnlog(*command, "--text", "Which?", *files, "-o", "json", *played.here)
+        assert shown.code == 0, shown.err
+        text, *media = shown.json["messages"][-1]["content"]
+        assert text["text"].endswith("Which?")
+        assert [(each["type"], each["name"]) for each in media] == [
+            ("image", "heron.png"),
+            ("file", "fares.pdf"),
+        ]
+        alone = turnlog(*command, "--attach", paper, "-o", "json", *played.here)
+        assert alone.code == 0, alone.err
+    found = httpx.head(f"{played.up.http}/v1/blobs/{compute_digest(picture)}")
+    assert found.status_code == 404
+
+
 def test_session_list_can_be_filtered_by_profile_phase_and_failure(
     turnlog: RunCommand, played: RecordedSession
 ) -> None:
@@ -393,6 +419,8 @@ def test_url_option_overrides_the_data_directory(
         (["prompt", "SESSION", "9.1"], 3, "unknown-call"),
         (["window", "SESSION", "--call", "rply"], 2, "reply"),
         (["window", "SESSION", "--text", "Hi", "--at", "2"], 2, "--at"),
+        (["window", "SESSION", "--attach", "none.png"], 2, "No such file"),
+        (["window", "SESSION", "--attach", sys.executable], 1, "no known type"),
         (["window", "SESSION", "--text", "Hi", "--input", "x"], 2, "NAME=VALUE"),
         (["window", "SESSION", "--text", "Hi", "--budget", "1"], 1, "raise the budget"),
         (["tail", "SESSION", "--types", "turn-submited", "--no-follow"], 2, "turn-submitted"),

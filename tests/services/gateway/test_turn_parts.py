@@ -17,11 +17,9 @@ from tests.services.media.media_samples import PNG, SAMPLES, make_png
 from turnlog.events.content import PlainText, compute_digest
 from turnlog.events.errors import Refused
 from turnlog.events.model.turn_events import TurnSubmitted
+from turnlog.services.cli.client.attached_files import upload_files
 from turnlog.services.cli.client.service_client import create_client
-from turnlog.services.cli.conversation.session_conversation import (
-    SessionConversation,
-    upload_files,
-)
+from turnlog.services.cli.conversation.session_conversation import SessionConversation
 
 Form = dict[str, Any]
 

@@ -121,6 +121,8 @@ def build_app(deps: GatewayDependencies) -> FastAPI:
             api_paths.WHAT_IF: settings.import_limit,
             api_paths.TURNS: settings.import_limit,
             api_paths.ASK: settings.import_limit,
+            api_paths.WINDOW: settings.import_limit,
+            api_paths.ASSEMBLE: settings.import_limit,
         },
     )
     app.add_middleware(TracingMiddleware, tracing=deps.tracing)

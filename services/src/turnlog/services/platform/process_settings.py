@@ -185,7 +185,7 @@ class GatewaySettings(ProcessSettings):
     body_limit: Annotated[int, Field(ge=1024)] = 262_144
     """Maximum bytes of a request body."""
     import_limit: Annotated[int, Field(ge=1024)] = 8 * 1024 * 1024
-    """Maximum bytes of a segment import, and of the blueprint folder of a what-if request."""
+    """Maximum bytes of an import, of a turn, of a preview, and of a what-if request."""
     max_part_bytes: Annotated[int, Field(ge=1024)] = MAX_MEDIA_BYTES
     """Maximum bytes of a picture, a recording or a file."""
     body_seconds: Seconds = 10.0

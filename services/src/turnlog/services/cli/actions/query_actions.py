@@ -16,6 +16,7 @@ from turnlog.contract.prompt_requests import AssembleRequest, WindowPreviewReque
 from turnlog.contract.session_payloads import SessionPage
 from turnlog.events.errors import Refused
 from turnlog.services.api.service_payloads import BlueprintSchemas
+from turnlog.services.cli.client.attached_files import PreviewMessage
 from turnlog.services.cli.client.prompt_reads import list_calls
 from turnlog.services.cli.client.service_client import ServiceClient
 from turnlog.services.cli.console import (
@@ -69,7 +70,7 @@ def build_preview_request(
     clock: str | None,
     call: str | None,
     *,
-    text: str | None,
+    message: PreviewMessage,
     inputs: Mapping[str, JsonValue],
     budget: int | None,
     model: str | None,
@@ -77,12 +78,17 @@ def build_preview_request(
     """Build the request for a window preview; raises `Refused` for `--at` or `--clock`."""
     for name, given_too in (("--at", at), ("--clock", clock)):
         if given_too is not None:
-            fix = f"leave out {name}, or all of --text, --input, --budget and --model"
+            fix = f"leave out {name}, or all of --text, --attach, --input, --budget and --model"
             raise Refused(
                 "bad-option", "a preview shows the session as it is now", field=name, fix=fix
             )
     return WindowPreviewRequest(
-        text=text, inputs=dict(inputs), call=call, budget=budget, model=model
+        text=message if isinstance(message, str) else None,
+        parts=message if isinstance(message, list) else None,
+        inputs=dict(inputs),
+        call=call,
+        budget=budget,
+        model=model,
     )
 
 
@@ -130,7 +136,7 @@ def build_assemble_request(
     profile: str | None,
     call: str | None,
     *,
-    text: str | None,
+    message: PreviewMessage,
     inputs: Mapping[str, JsonValue],
     budget: int | None,
     model: str | None,
@@ -141,7 +147,8 @@ def build_assemble_request(
         attributes=dict(attributes),
         profile=profile,
         call=call,
-        text=text,
+        text=message if isinstance(message, str) else None,
+        parts=message if isinstance(message, list) else None,
         inputs=dict(inputs),
         budget=budget,
         model=model,

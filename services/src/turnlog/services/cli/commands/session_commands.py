@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -24,13 +25,21 @@ if TYPE_CHECKING:
     from turnlog.services.cli.client.service_client import ServiceClient
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PreviewOptions:
     """Options of a window preview; all are None when no preview is asked for."""
 
     text: Annotated[
         str | None,
         typer.Option("--text", metavar="WORDS", help="Message of a turn that does not exist yet."),
+    ] = None
+    attach: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--attach",
+            metavar="FILE",
+            help="Picture, recording or file of that turn; may be repeated.",
+        ),
     ] = None
     inputs: Annotated[
         list[str] | None,
@@ -139,8 +148,8 @@ def show_window(
     """Show the prompt of the next call, with its tokens by component and its cost.
 
     With --at it is the prompt of a call at that sequence, with the clock and the library of then.
-    With --text it is the prompt of a turn that does not exist yet. Nothing is written, and no
-    model is called.
+    With --text or --attach it is the prompt of a turn that does not exist yet. Nothing is written,
+    and no model is called.
     """
     from turnlog.client.operations import ClientOperation, build_read
     from turnlog.services.api.prompt_payloads import WindowView
@@ -148,6 +157,7 @@ def show_window(
         build_preview_request,
         parse_session_inputs,
     )
+    from turnlog.services.cli.client.attached_files import read_preview_message
     from turnlog.services.cli.views.prompt_view import render_window
 
     path = format_path(api_paths.WINDOW, session=session)
@@ -162,7 +172,7 @@ def show_window(
             at,
             clock,
             call,
-            text=preview.text,
+            message=read_preview_message(preview.text, preview.attach or ()),
             inputs=inputs,
             budget=preview.budget,
             model=preview.model,
@@ -205,6 +215,7 @@ def assemble_prompt(
         parse_attributes,
         parse_inputs,
     )
+    from turnlog.services.cli.client.attached_files import read_preview_message
     from turnlog.services.cli.views.prompt_view import render_assembled_prompt
 
     async def assemble(service: ServiceClient) -> AssembledPromptView:
@@ -215,7 +226,7 @@ def assemble_prompt(
             values,
             profile,
             call,
-            text=preview.text,
+            message=read_preview_message(preview.text, preview.attach or ()),
             inputs=inputs,
             budget=preview.budget,
             model=preview.model,

@@ -30,16 +30,15 @@ from turnlog.contract.session_payloads import OpenedSession
 from turnlog.contract.turn_payloads import SubmittedTurn
 from turnlog.events.errors import Refused
 from turnlog.services.cli.actions.query_actions import parse_attributes
+from turnlog.services.cli.client.attached_files import MediaInput, upload_files
 from turnlog.services.cli.client.service_client import ServiceClient, create_client
 from turnlog.services.cli.client.service_location import require_service
 from turnlog.services.cli.console import create_output_console
 from turnlog.services.cli.conversation.approval_questions import describe_decision, request_decision
 from turnlog.services.cli.conversation.reply_display import AskedApproval, ReplyDisplay
 from turnlog.services.cli.conversation.session_conversation import (
-    MediaInput,
     SessionConversation,
     find_follow_up_turn,
-    upload_files,
 )
 from turnlog.services.cli.options import ServiceTarget
 from turnlog.services.cli.views.session_view import LABEL_WIDTH, USER_COLOUR

@@ -9,50 +9,22 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
-from turnlog.client import operations, tenant_operations
+from turnlog.client import operations
 from turnlog.client.operations import ClientOperation
 from turnlog.client.sse_events import ApprovalEvent, SseMessage
 from turnlog.contract import api_paths
 from turnlog.contract.api_paths import format_path
 from turnlog.contract.turn_payloads import SubmittedTurn
-from turnlog.events.errors import Refused
 from turnlog.events.model.tool_events import ApprovalDecision
+from turnlog.services.cli.client.attached_files import MediaInput
 from turnlog.services.cli.client.service_client import ServiceClient
-from turnlog.services.platform.concurrency import run_in_thread
 
 END_EVENTS: Final = frozenset({"done", "redact", "failed", "cancelled"})
 """Names of the events that end a turn's stream."""
 
 MAX_RECONNECTS: Final = 20
-
-
-MediaInput = dict[str, str]
-"""A part of a turn by the digest of its upload, as the API takes it."""
-
-
-async def upload_files(service: ServiceClient, files: Sequence[Path]) -> list[MediaInput]:
-    """Upload files, and return the parts that name them; raises `Refused` for one that is none."""
-    return [await _upload_file(service, file) for file in files]
-
-
-async def _upload_file(service: ServiceClient, file: Path) -> MediaInput:
-    try:
-        content = await run_in_thread(file.read_bytes)
-    except OSError as error:
-        detail = f"{file}: {error.strerror}"
-        raise Refused("invalid", detail, field="--attach", fix="name a file") from None
-    stored = await service.send(
-        tenant_operations.upload_blob(content, tenant_operations.UNSPECIFIED_TYPE)
-    )
-    kind = stored.media_type.partition("/")[0]
-    return {
-        "type": kind if kind in {"image", "audio"} else "file",
-        "digest": stored.digest,
-        "name": file.name,
-    }
 
 
 @dataclass(frozen=True, slots=True)
