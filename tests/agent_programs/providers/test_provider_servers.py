@@ -23,7 +23,7 @@ import pytest_asyncio
 from tests.agent_programs.agent_service import AgentService
 from tests.services.media.media_samples import PNG, SAMPLES
 from tests.support.providers.anthropic_fake import AnthropicFake
-from tests.support.providers.deepseek_fake import DeepSeekFake
+from tests.support.providers.deepseek_fake import DeepSeekFake, UnaskedDeepSeekFake
 from tests.support.providers.gemini_fake import GeminiFake
 from tests.support.providers.local_chat_fakes import QwenFake, VllmFake
 from tests.support.providers.mistral_fake import MistralFake
@@ -162,6 +162,24 @@ async def test_later_turn_has_the_thought_before_the_reply_where_the_history_kee
     prompt = (await check_prompts(service, session))[-1]
     assert (reply.thought in str(prompt["messages"])) == fake.thoughts_on_record
     await check_bundle(service, session, tmp_path)
+
+
+@pytest.mark.parametrize("provider", [(UnaskedDeepSeekFake, "litellm")], indirect=True)
+async def test_thoughts_that_nobody_asked_for_go_back_beside_their_calls(
+    provider: ServedProvider,
+) -> None:
+    service, fake = provider.service, provider.fake
+    attributes = {"instructions": "Be brief."}
+    session = await service.open_shipped_session("agent", attributes=attributes)
+    for text in ("Which bird is this?", "Where does it live?"):
+        turn = await service.submit_turn(session, text=text)
+        assert turn["status"] == "completed", (turn, fake.faults)
+    assert fake.faults == []
+    sent = [json.loads(each.raw)["messages"] for each in provider.server.exchanges]
+    rounds = [each for each in sent[2] if each.get("tool_calls")]
+    assert [each["reasoning_content"] for each in rounds] == [each.thought for each in ANSWERS[:2]]
+    assert not any("reasoning_content" in each for each in sent[3])
+    await check_prompts(service, session)
 
 
 @pytest.mark.parametrize("provider", [(AnthropicFake, "litellm")], indirect=True)

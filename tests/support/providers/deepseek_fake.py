@@ -7,7 +7,7 @@ every later request, and the service says 400 if it has not; a reply without cal
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -98,7 +98,8 @@ class ChatRequest(WireModel):
         Annotated[TextMessage | AssistantMessage | ToolMessage, Field(discriminator="role")]
     ]
     model: str
-    thinking: Thinking
+    thinking: Thinking | None = None
+    """Without it the models of the fourth version think."""
     reasoning_effort: Literal["minimal", "low", "medium", "high", "xhigh", "max"] | None = None
     stream: Literal[True]
     stream_options: StreamOptions | None = None
@@ -123,6 +124,8 @@ class DeepSeekFake(ProviderFake):
     reads = frozenset()
 
     path = "/v1/chat/completions"
+    is_asked_to_think: ClassVar[bool] = True
+    """Whether requests must say that the model shall think."""
 
     def list_variables(self, root: str) -> dict[str, str]:
         return {"DEEPSEEK_API_BASE": f"{root}/v1", "DEEPSEEK_API_KEY": "dk"}
@@ -130,7 +133,9 @@ class DeepSeekFake(ProviderFake):
     def check_request(self, body: Body) -> None:
         check_model(ChatRequest, body)
         messages: list[dict[str, Any]] = body["messages"]
-        require(body["thinking"]["type"] == "enabled", "thinking is not on")
+        thinking: dict[str, Any] = body.get("thinking") or {}
+        asked = "enabled" if self.is_asked_to_think else None
+        require(thinking.get("type") == asked, f"thinking is {thinking}")
         check_results_follow_calls(messages)
         check_reasoning_content(messages, "reasoning_content")
 
@@ -139,6 +144,12 @@ class DeepSeekFake(ProviderFake):
 
     def write_answer(self, answer: ScriptedAnswer) -> RawFrames:
         return write_chat_answer(answer, {"reasoning_content": answer.thought})
+
+
+class UnaskedDeepSeekFake(DeepSeekFake):
+    """The same, of a model that thinks although no request asks it to."""
+
+    is_asked_to_think = False
 
 
 def check_reasoning_content(messages: list[dict[str, Any]], field: str) -> None:
