@@ -15,6 +15,7 @@ from typing import Final
 from pydantic import BaseModel
 
 from tests.replay.bundle_copies import BundleCopy
+from tests.support.sessions.prepared_database import open_prepared_store
 from tests.support.sessions.reproduction_checks import get_verification_means
 from tests.support.sessions.session_harness import EmptyCommandIndex, SteppingClock
 from turnlog.events.jetstream.jetstream_client import JetStreamClient
@@ -34,8 +35,6 @@ from turnlog.events.subjects import (
     build_blob_subject,
 )
 from turnlog.projections.audit.verify.signed_checkpoints import AuditCheckpoint
-from turnlog.projections.store.engine import open_store
-from turnlog.projections.store.schema.schema_migration import prepare_schema
 from turnlog.services.audit.verify_service import LocatedFinding, VerifyService
 from turnlog.services.caches.media_cache import MediaReader
 from turnlog.services.caches.session_snapshots import CheckedSnapshotStore
@@ -133,9 +132,8 @@ async def list_findings(
         create_id=lambda: f"id-{next(ids)}",
         source="/test",
     )
-    store = open_store(f"sqlite:///{folder / 'rows.db'}")
+    store = await open_prepared_store(folder / "rows.db")
     try:
-        await prepare_schema(store)
         auditing = VerifyService(
             tenant=tenant,
             command_handler=sessions,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.sessions.prepared_database import open_prepared_store
 from turnlog.projections.store.engine import ReadModelStore, open_store
 from turnlog.projections.store.schema.schema_migration import prepare_schema
 
@@ -20,7 +21,10 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 async def store(database_url: str) -> AsyncIterator[ReadModelStore]:
-    opened = open_store(database_url)
-    await prepare_schema(opened)
+    if database_url.startswith("sqlite:///"):
+        opened = await open_prepared_store(Path(database_url.removeprefix("sqlite:///")))
+    else:
+        opened = open_store(database_url)
+        await prepare_schema(opened)
     yield opened
     await opened.close()

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import httpx
 
 from tests.support.knowledge.indexed_knowledge import SHIPPED_EMBEDDER
+from tests.support.sessions.prepared_database import open_prepared_store
 from tests.support.sessions.puppet_model import PuppetModel
 from tests.support.sessions.stored_messages import StoredMessage, deliver_message
 from turnlog.events.jetstream.jetstream_client import open_client
@@ -33,10 +34,9 @@ from turnlog.events.store.ports import (
     TokenStream,
 )
 from turnlog.events.subjects import LIBRARY_HISTORY
-from turnlog.projections.store.engine import ReadModelStore, open_store
+from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.projections.store.read.row_lookups import CommandLookup
-from turnlog.projections.store.schema.schema_migration import prepare_schema
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS, BlueprintFolders
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.caches.media_cache import MediaReader
@@ -283,8 +283,7 @@ async def start_service(
     """Run a gateway, a projector and a worker on a log."""
     signal, model = ProjectionSignal(), PuppetModel()
     handled = asyncio.Queue[StoredMessage]()
-    store = open_store(f"sqlite:///{folder / 'rows.db'}")
-    await prepare_schema(store)
+    store = await open_prepared_store(folder / "rows.db")
     projector = build_projector(
         ProjectorSettings(tenant=tenant),
         log=backend.log,
