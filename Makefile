@@ -14,7 +14,7 @@ AXE := .venv/axe
 INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-quick test-long simulate check bench faults suppose soak docs pins clean
+.PHONY: help install run test test-quick test-long simulate check check-ruff check-mypy check-pyright check-imports bench faults suppose soak docs pins clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,11 +67,21 @@ test-long: install ## what repeats a finding with more seeds and rounds (about a
 simulate: install ## the protocol under simulated time, seed by seed (SEEDS=10000)
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) $(ARGS)
 
+# Two at a time: each is one process for most of its time. What each says stays together.
 check: install ## ruff, mypy, pyright and the import contracts
+	@$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target check-pyright check-ruff check-mypy check-imports
+
+check-ruff:
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+
+check-mypy:
 	$(BIN)/mypy
+
+check-pyright:
 	$(BIN)/pyright
+
+check-imports:
 	$(BIN)/lint-imports
 
 bench: install ## take every figure (ARGS=--long goes further; ARGS=turn takes one family)
