@@ -14,15 +14,13 @@ import tempfile
 import uuid
 from collections import defaultdict
 from collections.abc import Generator, Iterator
-from functools import cache, partial
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
-import httpx
 import hypothesis
 import pytest
 import structlog
-from httpx._transports import default
 
 from tests.support.processes.fork_server import announce_fork_server, forget_fork_server
 from tests.support.processes.forked_workers import fork_workers
@@ -75,8 +73,6 @@ def pytest_configure(config: pytest.Config) -> None:
     # each would compile again what it imports, which is two thirds of the time it takes to start.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
-    # Every client of HTTP would read the certificates again, which takes 50 ms.
-    default.__dict__["create_ssl_context"] = cache(httpx.create_ssl_context)
     if folder := announce_fork_server():
         config.add_cleanup(partial(forget_fork_server, folder))
         fork_workers(config, folder)
