@@ -84,6 +84,8 @@ LARGER = {
     "/v1/what-if": 9_000_000,
     "/v1/sessions/{session}/turns": 9_000_000,
     "/v1/ask": 9_000_000,
+    "/v1/sessions/{session}/window": 9_000_000,
+    "/v1/assemble": 9_000_000,
 }
 """Routes with bodies of some megabytes, and the size that is too large for each."""
 
