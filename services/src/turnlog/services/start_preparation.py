@@ -2,7 +2,9 @@
 
 pydantic builds the validators of deferred models when these are first used: of stored events and of
 answers, a tenth of a second in all. Python looks for entry points in the folders of all packages,
-and anyio imports what it needs on asyncio. Blueprints are not among it: they are read in threads.
+anyio imports what it needs on asyncio, and the first check by a JSON Schema imports its package, of
+which the first turn with tools would wait beside the import of the MCP package. Blueprints are not
+among it: they are read in threads.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from pydantic import BaseModel
 from turnlog.contract.payload_models import ResponseModel
 from turnlog.contract.stream_payloads import StreamPayload
 from turnlog.events.codec import build_envelopes
+from turnlog.projections.structured_output.schema_validation import find_violation
 from turnlog.services.extensions.plugins import read_entry_points
 from turnlog.services.platform.concurrency import run_in_thread
 
@@ -34,6 +37,7 @@ def build_ahead() -> None:
         for model in _iterate_subclasses(base):
             model.model_rebuild()
     anyio.run(anyio.sleep, 0)
+    find_violation(None, {})
 
 
 def _iterate_subclasses(kind: type[BaseModel]) -> Iterator[type[BaseModel]]:

@@ -83,8 +83,8 @@ def build_preview_request(
                 "bad-option", "a preview shows the session as it is now", field=name, fix=fix
             )
     return WindowPreviewRequest(
-        text=message if isinstance(message, str) else None,
-        parts=message if isinstance(message, list) else None,
+        text=message.text,
+        parts=message.parts,
         inputs=dict(inputs),
         call=call,
         budget=budget,
@@ -147,8 +147,8 @@ def build_assemble_request(
         attributes=dict(attributes),
         profile=profile,
         call=call,
-        text=message if isinstance(message, str) else None,
-        parts=message if isinstance(message, list) else None,
+        text=message.text,
+        parts=message.parts,
         inputs=dict(inputs),
         budget=budget,
         model=model,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -18,8 +19,14 @@ from turnlog.services.platform.concurrency import run_in_thread
 MediaInput = dict[str, str]
 """A part of a turn by the digest of its upload, as the API takes it."""
 
-PreviewMessage = str | list[TurnPartInput] | None
-"""The message of a turn that does not exist yet."""
+
+@dataclass(frozen=True, slots=True)
+class PreviewMessage:
+    """The message of a turn that does not exist yet: a text, or parts with the text among them."""
+
+    text: str | None = None
+    parts: list[TurnPartInput] | None = None
+
 
 MAX_SENT_BYTES: Final = 5_000_000
 """Bytes of the files that a preview sends; in base64 they fit in a request. A file that does not
@@ -42,12 +49,9 @@ async def _upload_file(service: ServiceClient, file: Path) -> MediaInput:
 
 
 def read_preview_message(text: str | None, files: Sequence[Path]) -> PreviewMessage:
-    """Return the message of a turn that is only previewed; raises `Refused` for what is no media.
-
-    It is the text, or with files its parts.
-    """
+    """Return the message of a turn that is previewed; raises `Refused` for what is no media."""
     if not files:
-        return text
+        return PreviewMessage(text)
     parts: list[TurnPartInput] = [TextPartInput(type="text", text=text)] if text else []
     left = MAX_SENT_BYTES
     for file in files:
@@ -66,7 +70,7 @@ def read_preview_message(text: str | None, files: Sequence[Path]) -> PreviewMess
             name=file.name,
         )
         parts.append(part)
-    return parts
+    return PreviewMessage(parts=parts)
 
 
 def _read_file(file: Path) -> bytes:

@@ -59,13 +59,13 @@ from turnlog.projections.tools.step_tools import StepToolRoom
 from turnlog.services.blueprints.blueprint_files import FoundPromptFile, is_provider_specific
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
-from turnlog.services.caches.media_room import MediaRoom, MediaShare
 from turnlog.services.caches.text_cache import TextReader, read_event
 from turnlog.services.extensions.plugins import load_source
 from turnlog.services.platform.concurrency import run_in_thread, run_text_work
 from turnlog.services.platform.process_settings import MODEL_OFF
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, PromptInputs
+from turnlog.services.worker.attempts.media_room import MediaRoom, MediaShare
 from turnlog.services.worker.model.model_types import ModelFailure
 from turnlog.services.worker.turn_context import (
     AttemptSuperseded,
