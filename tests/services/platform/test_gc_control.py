@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
 from turnlog.services.platform.gc_control import (
+    COLLECTOR,
     freeze_live_objects,
     pause_collection,
     reduce_collection,
@@ -18,9 +20,10 @@ from turnlog.services.platform.gc_control import (
 @pytest.fixture(autouse=True)
 def nothing_aside() -> Iterator[None]:
     gc.unfreeze()
+    COLLECTOR.is_frozen = False
     yield
     gc.unfreeze()
-    gc.freeze()  # As `tests/conftest.py` has it for the other tests
+    freeze_live_objects()  # As `tests/conftest.py` has it for the other tests
 
 
 def test_reduced_collection_freezes_live_objects_and_restores_gc_settings() -> None:
@@ -29,6 +32,14 @@ def test_reduced_collection_freezes_live_objects_and_restores_gc_settings() -> N
         assert gc.get_freeze_count() > 0
         assert gc.get_threshold() > often
     assert (gc.get_freeze_count(), gc.get_threshold()) == (0, often)
+
+
+def test_objects_stay_frozen_until_the_last_of_overlapping_bodies_ends() -> None:
+    with ExitStack() as later:
+        with reduce_collection():
+            later.enter_context(reduce_collection())
+        assert gc.get_freeze_count() > 0
+    assert gc.get_freeze_count() == 0
 
 
 def test_paused_collection_is_enabled_again_afterwards() -> None:

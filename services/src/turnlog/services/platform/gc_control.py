@@ -26,21 +26,26 @@ _RARE_COLLECTION: Final = (100_000, 50, 100)
 
 
 @dataclass(slots=True)
-class _RarePeriod:
-    """The time during which collections are rare: the collector is one for all bodies."""
+class CollectorState:
+    """What this process has made of the collector, which is one for all bodies."""
 
+    is_frozen: bool = False
+    """Whether what has started is frozen for as long as the process runs. The collector itself
+    walks all that is frozen to answer: 50 ms in a process that has imported litellm.
+    """
     bodies: int = 0
-    """How many bodies run that want it so."""
+    """How many bodies run that want rare collections."""
     usual: tuple[int, int, int] = (0, 0, 0)
     """The thresholds from before the first of them."""
 
 
-_rare_period: Final = _RarePeriod()
+COLLECTOR: Final = CollectorState()
 
 
 def freeze_live_objects() -> None:
     """Freeze all live objects, after a process has started or loaded what it keeps."""
     gc.freeze()
+    COLLECTOR.is_frozen = True
 
 
 @contextmanager
@@ -59,23 +64,21 @@ def pause_collection() -> Generator[None]:
 @contextmanager
 def reduce_collection() -> Generator[None]:
     """Run the collector rarely while the body runs."""
-    frozen_count = gc.get_freeze_count()
-    if not frozen_count:
-        gc.freeze()
-    if not _rare_period.bodies:
-        _rare_period.usual = gc.get_threshold()
-    _rare_period.bodies += 1
+    if not COLLECTOR.bodies:
+        COLLECTOR.usual = gc.get_threshold()
+        if not COLLECTOR.is_frozen:
+            gc.freeze()
+    COLLECTOR.bodies += 1
     gc.set_threshold(*_RARE_COLLECTION)
     try:
         yield
     finally:
-        _rare_period.bodies -= 1
+        COLLECTOR.bodies -= 1
         # Bodies overlap: a rebuild begins while its process starts, and ends long after that.
-        if not _rare_period.bodies:
-            gc.set_threshold(*_rare_period.usual)
-        # Otherwise the objects were frozen before, for as long as the process runs.
-        if not frozen_count:
-            gc.unfreeze()
+        if not COLLECTOR.bodies:
+            gc.set_threshold(*COLLECTOR.usual)
+            if not COLLECTOR.is_frozen:
+                gc.unfreeze()
 
 
 @contextmanager
