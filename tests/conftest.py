@@ -14,18 +14,21 @@ import tempfile
 import uuid
 from collections import defaultdict
 from collections.abc import Generator, Iterator
-from functools import partial
+from functools import cache, partial
 from itertools import chain
 from pathlib import Path
 
+import httpx
 import hypothesis
 import pytest
 import structlog
+from httpx._transports import default
 
 from tests.support.processes.fork_server import announce_fork_server, forget_fork_server
 from tests.support.processes.forked_workers import fork_workers
 from tests.support.processes.turnlog_process import iterate_recent_outputs
 from tests.support.sessions.reproduction_checks import MEMORY_LOGS
+from turnlog.services.platform.gc_control import freeze_live_objects
 
 pytest_plugins = [
     "tests.faults.loop_holds",
@@ -73,6 +76,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # each would compile again what it imports, which is two thirds of the time it takes to start.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
+    # Every client of HTTP would read the certificates again, to speak without TLS on loopback.
+    default.__dict__["create_ssl_context"] = cache(httpx.create_ssl_context)
     if folder := announce_fork_server():
         config.add_cleanup(partial(forget_fork_server, folder))
         fork_workers(config, folder)
@@ -90,7 +95,7 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.enable()
-        gc.freeze()
+        freeze_live_objects()
         gc.set_threshold(*COLLECTOR_THRESHOLDS)
 
 

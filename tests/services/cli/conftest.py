@@ -95,5 +95,8 @@ def record_session(client: httpx.Client) -> str:
         client.post(f"{session_path}/turns?wait=90", json={"text": text}).raise_for_status()
     redaction = {"turn": 2, "reason": "asked for"}
     client.post(f"{session_path}/redactions", json=redaction).raise_for_status()
-    client.put(f"{session_path}/turns/3/exclusion").raise_for_status()
+    excluded = client.put(f"{session_path}/turns/3/exclusion").raise_for_status().json()
+    # Lists are read from rows, which follow the log.
+    rows = {"min_sequence": f"{session}:{excluded['sequence']}"}
+    client.get("/v1/sessions", params=rows).raise_for_status()
     return session

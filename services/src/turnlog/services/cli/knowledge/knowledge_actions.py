@@ -31,6 +31,7 @@ from turnlog.projections.blueprint.validation.blueprint_faults import (
 )
 from turnlog.projections.knowledge.knowledge_inputs import EntryInput
 from turnlog.services.cli.actions.verification import create_progress_bar
+from turnlog.services.cli.client.row_waiting import send_listed_command, wait_for_rows
 from turnlog.services.cli.client.service_client import (
     ServiceClient,
     create_client,
@@ -80,7 +81,8 @@ async def send_entry(
     text = sys.stdin.read() if text == _READ_STDIN else text
     name = entry or compute_digest(text).removeprefix("sha256:")[:16]
     form = PutEntryRequest.model_validate({**fields, "text": text})
-    done = await send_command(target, tenant_operations.put_entry(collection, name, form))
+    command = tenant_operations.put_entry(collection, name, form)
+    done = await send_listed_command(target, command, tenant_operations.list_collections)
     print_answer(done, render_knowledge_change(done, name), output)
 
 
@@ -89,10 +91,12 @@ async def send_removal(
 ) -> None:
     """Remove entries, or the whole collection if none is named."""
     if not entries:
-        done = await send_command(target, tenant_operations.remove_collection(collection))
+        command = tenant_operations.remove_collection(collection)
+        done = await send_listed_command(target, command, tenant_operations.list_collections)
         print_answer(done, render_knowledge_change(done, None), output)
     for entry in entries:
-        done = await send_command(target, tenant_operations.remove_entry(collection, entry))
+        command = tenant_operations.remove_entry(collection, entry)
+        done = await send_listed_command(target, command, tenant_operations.list_collections)
         print_answer(done, render_knowledge_change(done, entry), output)
 
 
@@ -123,6 +127,7 @@ async def import_knowledge(
             result = await _send_batches(service, collection, list(split_batches(files)))
             if prune:
                 result = await _prune_collection(service, files, result)
+            await wait_for_rows(service, tenant_operations.list_collections, result.sequence)
     except FaultyBlueprint as faulty:
         print_import_faults(faulty.faults, output)
         return False

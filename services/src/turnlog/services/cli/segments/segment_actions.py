@@ -16,7 +16,8 @@ from typing import Final
 from pydantic import JsonValue
 from rich.text import Text
 
-from turnlog.client.operations import build_command
+from turnlog.client import ClientOperation
+from turnlog.client.operations import build_command, build_read
 from turnlog.contract import api_paths
 from turnlog.contract.api_paths import format_path
 from turnlog.events.errors import Refused
@@ -25,12 +26,13 @@ from turnlog.projections.blueprint.validation.blueprint_faults import (
     FaultyBlueprint,
 )
 from turnlog.projections.library.segment_inputs import SegmentInput
-from turnlog.services.api.segment_payloads import SegmentChangeResult, SegmentImportResult
-from turnlog.services.cli.client.service_client import (
-    ServiceClient,
-    create_client,
-    send_command,
+from turnlog.services.api.segment_payloads import (
+    SegmentChangeResult,
+    SegmentImportResult,
+    SegmentPage,
 )
+from turnlog.services.cli.client.row_waiting import send_listed_command, wait_for_rows
+from turnlog.services.cli.client.service_client import ServiceClient, create_client
 from turnlog.services.cli.client.service_location import require_service
 from turnlog.services.cli.console import OutputFormat, create_output_console, print_json
 from turnlog.services.cli.options import ServiceTarget
@@ -120,11 +122,8 @@ async def send_new_segment(
     target: ServiceTarget, text: str, fields: CommandBody, output: OutputFormat
 ) -> None:
     body = {"content": _read_text(text), **fields}
-    _print_change(
-        await send_command(target, build_command(api_paths.SEGMENTS, body, SegmentChangeResult)),
-        "added",
-        output,
-    )
+    command = build_command(api_paths.SEGMENTS, body, SegmentChangeResult)
+    _print_change(await send_listed_command(target, command, _build_row_read), "added", output)
 
 
 async def send_segment_edit(
@@ -132,15 +131,9 @@ async def send_segment_edit(
 ) -> None:
     """Change a segment's text or activate or deactivate it."""
     body = {"content": None if text is None else _read_text(text), **fields}
-    done = await send_command(
-        target,
-        build_command(
-            format_path(api_paths.SEGMENT, segment=segment),
-            body,
-            SegmentChangeResult,
-            "PATCH",
-        ),
-    )
+    path = format_path(api_paths.SEGMENT, segment=segment)
+    command = build_command(path, body, SegmentChangeResult, "PATCH")
+    done = await send_listed_command(target, command, _build_row_read)
     _print_change(done, "is as you asked", output)
 
 
@@ -156,7 +149,8 @@ async def import_segment_files(
         async with create_client(require_service(target).url) as service:
             done = await _send_import(service, found)
             gone = await list_gone_segments(service, found.inputs, done.sequence) if prune else []
-            await mark_segments_inactive(service, gone)
+            sequence = await mark_segments_inactive(service, gone) or done.sequence
+            await wait_for_rows(service, _build_row_read, sequence)
     except FaultyBlueprint as faulty:
         print_import_faults(faulty.faults, output)
         return False
@@ -214,6 +208,12 @@ def build_import_body(found: ParsedSegments) -> CommandBody:
 
 def _build_segment_body(authored: SegmentInput) -> dict[str, JsonValue]:
     return {name: value for name, value in asdict(authored).items() if value is not None}
+
+
+def _build_row_read(sequence: int) -> ClientOperation[SegmentPage]:
+    """Return a read of few rows."""
+    query = {"limit": 1, "min_sequence": sequence}
+    return build_read(api_paths.SEGMENTS, SegmentPage, query)
 
 
 def _read_text(text: str) -> str:

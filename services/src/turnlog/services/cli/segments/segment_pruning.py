@@ -66,12 +66,15 @@ def _get_text(row: SegmentRow) -> SegmentText:
     )
 
 
-async def mark_segments_inactive(service: ServiceClient, segments: Iterable[SegmentRow]) -> None:
-    """Switch variants of segments off, one by one."""
+async def mark_segments_inactive(service: ServiceClient, segments: Iterable[SegmentRow]) -> int:
+    """Switch variants of segments off, one by one; return the last sequence, or 0."""
+    sequence = 0
     for each in segments:
         path = format_path(api_paths.SEGMENT, segment=each.id)
         body = {"variant": each.variant, "active": False}
-        await service.send(build_command(path, body, SegmentChangeResult, "PATCH"))
+        done = await service.send(build_command(path, body, SegmentChangeResult, "PATCH"))
+        sequence = done.sequence
+    return sequence
 
 
 def render_gone_segments(segments: Sequence[SegmentRow]) -> RenderableType:
