@@ -42,6 +42,8 @@ from turnlog.events.registry import KnownEvent, format_event_name
 from turnlog.projections.blueprint.loading.blueprint_source import BLUEPRINT_FILE
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, encode_blueprint
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
+from turnlog.services.model_facts.attempt_pricing import AttemptPricing
+from turnlog.services.model_facts.model_dialects import ModelDialects
 from turnlog.services.model_facts.model_prices import ModelPrices
 from turnlog.services.worker.attempts.retrieval_step import EmptyKnowledge
 from turnlog.services.worker.model.litellm_model import LitellmModel
@@ -235,8 +237,9 @@ async def start_agent_service(folder: Path, model: str = MODEL) -> AsyncGenerato
         OpenAIServer() as provider,
         start_service(backend, "agents", folder, working=False, blueprints=(kinds,)) as stand,
     ):
+        pricing = AttemptPricing(ModelPrices().load_table, ModelDialects().load_table)
         worker = build_worker(
-            *(backend, stand.store, LitellmModel(), ModelPrices().load_table),
+            *(backend, stand.store, LitellmModel(), pricing),
             named=model,
             blueprints=(kinds,),
         )

@@ -32,7 +32,6 @@ from turnlog.projections.session.commands import (
     SwitchProfile,
     UndoSummary,
 )
-from turnlog.services.model_facts.model_prices import PriceTable
 from turnlog.services.worker.model.model_types import (
     FinishedAnswer,
     ModelDelta,
@@ -146,10 +145,6 @@ class MarkingModel:
             [{"goal": f"have {self.mark}", "from": "r1"}] if "r1:" in system_prompt else []
         )
         return json.dumps({"steps": [*reuse_steps, {"goal": f"find {self.mark}", "tools": []}]})
-
-    async def get_prices(self) -> PriceTable:
-        """Return an empty price table."""
-        return PriceTable("puppet-1", {})
 
 
 @dataclass

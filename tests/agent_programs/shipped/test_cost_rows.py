@@ -76,7 +76,8 @@ async def test_tokens_from_and_into_a_cache_are_listed_and_priced_apart(
     own.write_text(
         '{"openai/heron": {"input": 10, "output": 100, "cached": 1, "cache_write": 1000}}'
     )
-    priced = replace(platform.worker.outcomes, prices=ModelPrices(own).load_table)
+    pricing = replace(platform.worker.outcomes.pricing, load_prices=ModelPrices(own).load_table)
+    priced = replace(platform.worker.outcomes, pricing=pricing)
     monkeypatch.setattr(platform.worker, "outcomes", priced)
     details = {"cached_tokens": 300, "cache_write_tokens": 500}
     usage = {"prompt_tokens": 1_000, "completion_tokens": 2, "prompt_tokens_details": details}

@@ -28,6 +28,8 @@ from tests.services.gateway.gateway_service import (
 from tests.support.sessions.puppet_model import build_finish
 from tests.support.sessions.reproduction_checks import find_unreproducible_calls
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
+from turnlog.services.model_facts.attempt_pricing import AttemptPricing
+from turnlog.services.model_facts.model_dialects import ModelDialects
 from turnlog.services.model_facts.model_prices import ModelPrices
 from turnlog.services.worker.model.model_types import (
     ModelDelta,
@@ -242,8 +244,8 @@ async def test_u10_every_turn_is_verbatim_in_a_summary_or_named_as_left_out(
     async with start_service(
         backend, "random", tmp_path, working=False, blueprints=copies
     ) as stand:
-        prices = ModelPrices().load_table
-        worker = build_worker(backend, stand.store, RandomModel(random), prices, blueprints=copies)
+        pricing = AttemptPricing(ModelPrices().load_table, ModelDialects().load_table)
+        worker = build_worker(backend, stand.store, RandomModel(random), pricing, blueprints=copies)
         working = asyncio.create_task(run_worker(backend, stand.tenant, worker, stand.handled))
         try:
             session = await stand.open_session(blueprint)

@@ -15,7 +15,12 @@ from hypothesis import strategies as st
 from turnlog.events import codec
 from turnlog.events.content import Content, ErasedText, PlainText, SealedText, compute_digest
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.model.attempt_figures import AttemptCost, AttemptTimings, TokenUsage
+from turnlog.events.model.attempt_figures import (
+    AttemptCost,
+    AttemptTimings,
+    CacheTerms,
+    TokenUsage,
+)
 from turnlog.events.model.call_events import (
     AttemptEnded,
     AttemptFault,
@@ -121,7 +126,14 @@ def build_assembled(
 
 
 def build_ended(
-    turn: int, attempt: int, *, tokens: int | None, micro_dollars: int | None, call: str = ""
+    turn: int,
+    attempt: int,
+    *,
+    tokens: int | None,
+    micro_dollars: int | None,
+    call: str = "",
+    cached: int = 0,
+    terms: CacheTerms | None = None,
 ) -> AttemptEnded:
     return AttemptEnded(
         turn=turn,
@@ -132,11 +144,13 @@ def build_ended(
             known="unknown" if tokens is None else "reported",
             input_tokens=tokens,
             output_tokens=tokens,
+            cached_tokens=cached,
         ),
         cost=AttemptCost(
             micro_dollars=micro_dollars,
             price="exact" if micro_dollars is not None else "unknown",
             table="t1",
+            cache=terms,
         ),
     )
 
@@ -255,7 +269,12 @@ _EVENTS: st.SearchStrategy[KnownEvent] = st.one_of(
             output_tokens=_FIGURES,
         ),
         cost=st.builds(
-            AttemptCost, micro_dollars=_FIGURES, price=st.just("exact"), table=st.just("t")
+            AttemptCost,
+            micro_dollars=_FIGURES,
+            price=st.just("exact"),
+            table=st.just("t"),
+            cache=st.none()
+            | st.just(CacheTerms(minimum=10, step=4, lifetime=60, spared=1_000_000)),
         ),
         timings=st.none()
         | st.builds(AttemptTimings, first_token=_FIGURES, total=st.integers(0, 9)),

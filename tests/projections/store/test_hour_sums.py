@@ -32,7 +32,9 @@ from tests.projections.store.session_histories import (
 from turnlog.events import codec
 from turnlog.events.content import compute_digest
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.model.call_events import AttemptEnded, ContextAssembled
+from turnlog.events.model.attempt_figures import CacheTerms
+from turnlog.events.model.call_events import AttemptEnded, AttemptStarted, ContextAssembled
+from turnlog.events.model.manifest import CachePrefix
 from turnlog.events.model.session_events import BlueprintMoved, BlueprintRef, SessionOpened
 from turnlog.events.registry import KnownEvent
 from turnlog.events.store.memory_log import MemoryLog
@@ -75,6 +77,8 @@ class DrawnStep:
     minutes: int
     kind: str
     tokens: int
+    share: int
+    """Percent of the prompt before that is repeated, and of the input that was in a cache."""
 
 
 _STEPS = st.lists(
@@ -84,6 +88,7 @@ _STEPS = st.lists(
         minutes=st.sampled_from([0, 7, 59, 60, 1_500]),
         kind=st.sampled_from(["call", "call", "plan", "attempt", "end", "move"]),
         tokens=st.integers(1, 500),
+        share=st.sampled_from([0, 40, 97, 100]),
     ),
     max_size=25,
 )
@@ -98,6 +103,8 @@ class DrawnSession:
     running: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
     attempts: int = 0
     version: int = 1
+    latest: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
+    """The last call of each kind, with the tokens of its prompt."""
 
     async def append_step(self, step: DrawnStep) -> None:
         self.stored.at += timedelta(minutes=step.minutes)
@@ -123,13 +130,75 @@ class DrawnSession:
             case "end" if self.running:
                 call, attempt = self.running.pop(0)
                 paid = None if step.tokens % 3 == 0 else step.tokens
-                yield build_ended(1, attempt, tokens=step.tokens, micro_dollars=paid, call=call)
+                yield build_ended(
+                    1,
+                    attempt,
+                    tokens=step.tokens,
+                    micro_dollars=paid,
+                    call=call,
+                    cached=step.tokens * step.share // 100,
+                    terms=TERMS if step.tokens % 7 else None,
+                )
             case kind:
                 self.calls.append(f"1.{len(self.calls) + 1}")
                 parts = [build_part("system", tokens=step.tokens), build_part("history", tokens=2)]
-                yield build_assembled(
-                    1, self.calls[-1], *parts, kind="plan" if kind == "plan" else "reply"
-                )
+                named = "plan" if kind == "plan" else "reply"
+                prefix = self._build_prefix(named, step.share)
+                self.latest[named] = (self.calls[-1], step.tokens + 2)
+                yield build_assembled(1, self.calls[-1], *parts, kind=named, prefix=prefix)
+
+    def _build_prefix(self, kind: str, share: int) -> CachePrefix | None:
+        if kind not in self.latest:
+            return None
+        call, tokens = self.latest[kind]
+        ended_by = None if share == 100 else "history"
+        repeated = tokens * share // 100
+        return CachePrefix(call=call, messages=1, tokens=repeated, ended_by=ended_by)
+
+
+TERMS = CacheTerms(minimum=50, step=10, lifetime=1_800, spared=3_000_000)
+
+
+@dataclass
+class CacheOutcomes:
+    """What became of the cache at each call of a session, as its events say in the end."""
+
+    calls: dict[str, ContextAssembled] = field(default_factory=dict[str, ContextAssembled])
+    started: dict[int, datetime] = field(default_factory=dict[int, datetime])
+    ends: list[tuple[AttemptEnded, datetime]] = field(
+        default_factory=list[tuple[AttemptEnded, datetime]]
+    )
+
+    def find_outcome(self, call: str) -> tuple[str, int]:
+        """Return the outcome and the tokens that were lost."""
+        prefix = self.calls[call].manifest.prefix
+        if prefix is None:
+            return "first", 0
+        of_call = [end for end, _ in self.ends if end.call == call]
+        before = [(end, at) for end, at in self.ends if end.call == prefix.call]
+        if not of_call or not before:
+            return "unknown", 0
+        sent = min(of_call, key=lambda end: end.attempt)
+        earlier, at = max(before, key=lambda found: found[0].attempt)
+        if sent.cost.cache is None or earlier.usage.input_tokens is None:
+            return "unknown", 0
+        whole = self._count_cached(earlier.usage.input_tokens)
+        if not whole:
+            return "small", 0
+        read, allowed = sent.usage.cached_tokens, max(10, whole // 50)
+        if read + allowed >= whole:
+            return "kept", 0
+        lost = whole - read
+        if earlier.cost.cache and self.started[sent.attempt] > at + timedelta(minutes=30):
+            return "missed", lost
+        counted = self.calls[prefix.call].manifest.tokens
+        repeated = self._count_cached(earlier.usage.input_tokens * prefix.tokens // counted)
+        is_broken = prefix.ended_by and repeated < whole and read + allowed >= repeated
+        return "broken" if is_broken else "missed", lost
+
+    @staticmethod
+    def _count_cached(tokens: int) -> int:
+        return tokens - (tokens - 50) % 10 if tokens >= 50 else 0
 
 
 Figures = Counter[str]
@@ -142,6 +211,7 @@ def sum_events(
     blueprints: dict[str, str] = {}
     keys: dict[tuple[str, str], tuple[str, ...]] = {}
     unpriced: set[tuple[str, str]] = set()
+    caches: defaultdict[str, CacheOutcomes] = defaultdict(CacheOutcomes)
     found: defaultdict[tuple[str, ...], Figures] = defaultdict(Counter)
     for recorded in events:
         match recorded.event:
@@ -156,7 +226,11 @@ def sum_events(
                 keys[recorded.session, event.call] = key
                 found[key]["calls"] += 1
                 found[key]["tokens"] += event.manifest.tokens
+                caches[recorded.session].calls[event.call] = event
+            case AttemptStarted(attempt=attempt):
+                caches[recorded.session].started[attempt] = read_time(recorded)
             case AttemptEnded() as event:
+                caches[recorded.session].ends.append((event, read_time(recorded)))
                 figures = found[keys[recorded.session, event.call]]
                 figures["input_tokens"] += event.usage.input_tokens or 0
                 figures["micro_dollars"] += event.cost.micro_dollars or 0
@@ -166,7 +240,16 @@ def sum_events(
                     unpriced.add((recorded.session, event.call))
             case _:
                 pass
+    for (session, call), key in keys.items():
+        outcome, lost = caches[session].find_outcome(call)
+        found[key][outcome] += 1
+        found[key]["lost"] += lost
+        found[key]["lost_micro_dollars"] += 3 * lost
     return {key: +figures for key, figures in found.items()}
+
+
+def read_time(recorded: RecordedEvent) -> datetime:
+    return datetime.fromisoformat(recorded.envelope.time)
 
 
 def collect_figures(
@@ -180,10 +263,20 @@ def collect_figures(
                 "input_tokens": each.input_tokens,
                 "micro_dollars": each.cost.micro_dollars or 0,
                 "unpriced": each.cost.unpriced_calls,
+                "lost": sum(use.tokens for use in each.caches),
+                "lost_micro_dollars": sum(use.cost.micro_dollars or 0 for use in each.caches),
             }
         )
+        + sum_outcomes(each)
         for each in groups
     }
+
+
+def sum_outcomes(group: GroupGrowth) -> Figures:
+    sums = Figures()
+    for use in group.caches:
+        sums[use.outcome] += use.calls
+    return sums
 
 
 _QUESTIONS: tuple[tuple[GrowthBucket | None, int, tuple[GrowthGrouping, ...]], ...] = (
@@ -229,7 +322,7 @@ async def test_ledger_equals_rows(
         expected = sum_events(events, characters, by)
         assert collect_figures(await read_groups(store, by, bucket), characters, by) == expected
     # Times of events are within hours.
-    times = [datetime.fromisoformat(each.envelope.time) for each in events] or [BEGIN]
+    times = [read_time(each) for each in events] or [BEGIN]
     since, until = sorted(times[place % len(times)] for place in places)
     within = sum(
         since <= time < until
@@ -277,6 +370,37 @@ async def test_attempt_that_ends_in_a_later_hour_counts_in_the_hour_of_its_call(
     assert [each.input_tokens for each in await read_groups(store, bucket="hour")] == [7, 0]
     await sum_changed_hours(store)
     assert [each.input_tokens for each in await read_groups(store, bucket="hour")] == [7, 0]
+
+
+async def test_attempt_that_ends_late_changes_the_hour_of_the_call_after_its_own(
+    store: ReadModelStore, story: StoredSession
+) -> None:
+    """Whether that could have read a cache is known only now."""
+    system = build_part("system", tokens=100)
+    await story.append_events(build_opened(), build_submitted(1, "one"))
+    await story.append_events(build_assembled(1, "1.1", system), build_started(1, 1))
+    story.at += timedelta(hours=1)
+    prefix = CachePrefix(call="1.1", messages=1, tokens=100)
+    await story.append_events(
+        build_assembled(1, "1.2", system, prefix=prefix),
+        build_started(1, 2, "1.2"),
+        build_ended(1, 2, tokens=100, micro_dollars=1, call="1.2", terms=TERMS),
+    )
+    story.at += timedelta(hours=1)
+    await story.append_events(build_assembled(1, "1.3", system))
+    await fold_log(store, story.log)
+    await sum_changed_hours(store)
+
+    async def list_outcomes() -> list[list[str]]:
+        groups = await read_groups(store, bucket="hour")
+        return [[use.outcome for use in each.caches] for each in groups]
+
+    assert await list_outcomes() == [["first"], ["unknown"], ["first"]]
+    await story.append_events(build_ended(1, 1, tokens=100, micro_dollars=1, terms=TERMS))
+    await fold_log(store, story.log)
+    assert await list_outcomes() == [["first"], ["missed"], ["first"]]
+    await sum_changed_hours(store)
+    assert await list_outcomes() == [["first"], ["missed"], ["first"]]
 
 
 async def test_sums_of_a_build_that_readers_left_are_cleared_with_its_rows(

@@ -23,7 +23,7 @@ from turnlog.events.errors import Refused
 from turnlog.events.model.manifest import AppliedTrimStep, CachePrefix, PromptPart
 from turnlog.events.model.session_events import BlueprintMoved, BlueprintRef
 from turnlog.events.store.memory_log import MemoryLog
-from turnlog.projections.session_views.cost_totals import CostTotal
+from turnlog.projections.session_views.cost_totals import NO_COST, CostTotal
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.growth import group_growth
 from turnlog.projections.store.growth.group_growth import (
@@ -33,6 +33,7 @@ from turnlog.projections.store.growth.group_growth import (
 )
 from turnlog.projections.store.growth.token_ledger import GrowthFilter, list_call_growth
 from turnlog.projections.store.read.row_types import (
+    CacheUse,
     CallGrowth,
     GroupGrowth,
     PrefixBreaks,
@@ -139,6 +140,11 @@ async def test_hit_rate_is_the_share_of_retrieving_calls_with_hits(
     assert rates == {"plan": None, "reply": 0.75}
 
 
+def build_first_use(*, calls: int) -> CacheUse:
+    """Build the outcome of calls before which there was none of their kind."""
+    return CacheUse(outcome="first", cause=None, calls=calls, tokens=0, cost=NO_COST)
+
+
 async def test_token_growth_is_grouped_by_blueprint_profile_and_kind(
     store: ReadModelStore, story: StoredSession
 ) -> None:
@@ -156,6 +162,7 @@ async def test_token_growth_is_grouped_by_blueprint_profile_and_kind(
         components=both,
         cut_turns=0,
         rules=(RuleSavings("drop_oldest_pairs", calls=1, tokens=7),),
+        caches=(build_first_use(calls=2),),
     )
     assert await read_group_growth(store, "all") == [together]
     assert await read_group_growth(store, "blueprint") == [
@@ -173,6 +180,7 @@ async def test_token_growth_is_grouped_by_blueprint_profile_and_kind(
             components={"history": 30, "system": 10},
             cut_turns=0,
             rules=together.rules,
+            caches=(build_first_use(calls=1),),
         ),
         GroupGrowth(
             key={"kind": "reply"},
@@ -181,6 +189,7 @@ async def test_token_growth_is_grouped_by_blueprint_profile_and_kind(
             savings=0,
             components={"system": 10},
             cut_turns=0,
+            caches=(build_first_use(calls=1),),
         ),
     ]
     assert await read_group_growth(store, "all", since=datetime(2030, 1, 1, tzinfo=UTC)) == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import httpx
 
 from tests.support.knowledge.indexed_knowledge import SHIPPED_EMBEDDER
+from tests.support.sessions.flat_pricing import create_flat_pricing
 from tests.support.sessions.prepared_database import open_prepared_store
 from tests.support.sessions.puppet_model import PuppetModel
 from tests.support.sessions.stored_messages import StoredMessage, deliver_message
@@ -48,7 +49,7 @@ from turnlog.services.gateway.dependencies import GatewayDependencies, build_dep
 from turnlog.services.gateway.main import serve_app
 from turnlog.services.knowledge.index_service import IndexedKnowledge
 from turnlog.services.knowledge.knowledge_service import KnowledgeService
-from turnlog.services.model_facts.model_prices import PriceTable
+from turnlog.services.model_facts.attempt_pricing import AttemptPricing
 from turnlog.services.overrides.override_service import OverrideService
 from turnlog.services.platform.clock import create_id, read_clock
 from turnlog.services.platform.durability import Durability
@@ -309,7 +310,7 @@ async def start_service(
         )
         running = [asyncio.create_task(each.run()) for each in (projector, library, knowledge)]
         if working:
-            worker = build_worker(backend, store, model, model.get_prices)
+            worker = build_worker(backend, store, model, create_flat_pricing("puppet-1"))
             running.append(asyncio.create_task(run_worker(backend, tenant, worker, handled)))
         stack.push_async_callback(cancel_tasks, *running)
         stand = await stack.enter_async_context(
@@ -367,7 +368,7 @@ def build_worker(
     backend: LogBackend,
     store: ReadModelStore,
     model: LanguageModel,
-    prices: Callable[[], Awaitable[PriceTable]],
+    pricing: AttemptPricing,
     *,
     named: str = MODEL,
     blueprints: tuple[Path, ...] = (),
@@ -393,7 +394,10 @@ def build_worker(
         model=model,
         heartbeat=AttemptHeartbeat(sessions, backend.tokens, 10.0),
         outcomes=OutcomeRecorder(
-            sessions=sessions, blobs=backend.blobs, prices=prices, jitter=lambda: 0.0
+            sessions=sessions,
+            blobs=backend.blobs,
+            pricing=pricing,
+            jitter=lambda: 0.0,
         ),
         tracing=NO_TRACING,
         ack_wait=30.0,

@@ -292,7 +292,8 @@ async def test_answer_of_an_attempt_that_was_taken_over_meanwhile_settles_nothin
         await house.sessions.handle(TENANT, "s", ClaimTurn(1, "other", Policies()), TESTER)
         return PriceTable("none", {})
 
-    late.outcomes = replace(late.outcomes, prices=take_over)
+    pricing = replace(late.outcomes.pricing, load_prices=take_over)
+    late.outcomes = replace(late.outcomes, pricing=pricing)
     late.ack_wait = 0.0
     verdict = await late.run_turn(build_delivery(submitted, redelivered=True))
     assert verdict == DeliverySuperseded()
@@ -490,7 +491,9 @@ async def test_recorded_cost_names_its_price_table_and_survives_price_changes(
     for dollars in (100, 900):
         file.write_text(json.dumps({"puppet/one": {"input": dollars, "output": 0}}))
         worker = house.build_worker()
-        outcomes = replace(worker.outcomes, prices=ModelPrices(file).load_table)
+        prices = ModelPrices(file).load_table
+        pricing = replace(worker.outcomes.pricing, load_prices=prices)
+        outcomes = replace(worker.outcomes, pricing=pricing)
         await house.run_turn(await house.submit_turn("Hi"), replace(worker, outcomes=outcomes))
     first, second = (end.cost for end in list_attempt_ends(house))
     assert (first.micro_dollars, second.micro_dollars) == (1_000, 9_000)

@@ -19,7 +19,6 @@ from turnlog.events.model.turn_events import FinishReason
 from turnlog.projections.blueprint.schema.phase_specs import TRANSITION_TOOL
 from turnlog.projections.prompt.chat_request import ChatMessage, ChatRequest
 from turnlog.services.api.prompt_payloads import MessageView
-from turnlog.services.model_facts.model_prices import PriceTable
 from turnlog.services.worker.model.model_types import (
     FailureCode,
     FinishedAnswer,
@@ -73,10 +72,6 @@ class SimulatedModel:
             raise ModelFailure(chance.choice(FAILURE_CODES), retry_after=chance.choice((None, 3.0)))
         self.completed_texts.append(text)
         yield _draw_finish(chance, request)
-
-    async def get_prices(self) -> PriceTable:
-        """Return an empty price table, so that the flat estimate applies."""
-        return PriceTable("simulated", {})
 
 
 def _draw_finish(chance: random.Random, request: ModelRequest) -> FinishedAnswer:

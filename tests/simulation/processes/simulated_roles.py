@@ -23,6 +23,7 @@ from tests.simulation.network.simulated_server import SimulatedServer
 from tests.simulation.processes.simulated_loop import SimulatedLoop, SimulatedProcess
 from tests.simulation.processes.simulated_model import SimulatedModel
 from tests.simulation.processes.simulated_tool_server import SimulatedToolServer
+from tests.support.sessions.flat_pricing import create_flat_pricing
 from tests.support.sessions.session_harness import EmptyCommandIndex
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, build_client
 from turnlog.events.jetstream.nats_connection import NatsConnection
@@ -186,7 +187,7 @@ def build_worker(
         outcomes=OutcomeRecorder(
             sessions=made.sessions,
             blobs=blobs,
-            prices=model.get_prices,
+            pricing=create_flat_pricing("simulated"),
             jitter=server.loop.chance.random,
             draw_bytes=server.loop.chance.randbytes,
         ),

@@ -17,6 +17,7 @@ from turnlog.events.model.attempt_figures import (
     AttemptCost,
     AttemptTimings,
     AttemptUsage,
+    CacheTerms,
     SafetyRating,
     TokenUsage,
 )
@@ -524,6 +525,19 @@ def _build_attempt_end_samples() -> dict[str, KnownEvent]:
             timings=AttemptTimings(first_token=210, total=1900),
             fault=AttemptFault(code="rate_limited", detail="429 from the provider", retryable=True),
             partial=PlainText(text="Ein Sa"),
+        ),
+        "attempt-ended-cache": AttemptEnded(
+            turn=7,
+            call="7.1",
+            attempt=2,
+            outcome="answered",
+            usage=SAMPLE_USAGE,
+            cost=AttemptCost(
+                micro_dollars=1234,
+                price="exact",
+                table="prices 7",
+                cache=CacheTerms(minimum=1_024, step=128, lifetime=300, spared=1_250_000),
+            ),
         ),
         "attempt-ended-reasoning": AttemptEnded(
             turn=3,

@@ -7,7 +7,6 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 
 from turnlog.events.model.turn_events import FinishReason
-from turnlog.services.model_facts.model_prices import PriceTable
 from turnlog.services.worker.model.model_types import (
     FinishedAnswer,
     MediaDelta,
@@ -78,7 +77,3 @@ class PuppetModel:
             yield self.end
         finally:
             self.closed_count += 1
-
-    async def get_prices(self) -> PriceTable:
-        """Return an empty price table, so that the flat estimate applies."""
-        return PriceTable("puppet-1", {})

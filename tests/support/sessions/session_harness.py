@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from pydantic import JsonValue
 
+from tests.support.sessions.flat_pricing import create_flat_pricing
 from tests.support.sessions.puppet_model import PuppetModel
 from tests.support.sessions.reproduction_checks import MEMORY_LOGS
 from turnlog.events.async_tasks import stream_watch
@@ -187,7 +188,7 @@ class SessionHarness:
             outcomes=OutcomeRecorder(
                 sessions=sessions,
                 blobs=self.blobs,
-                prices=self.model.get_prices,
+                pricing=create_flat_pricing("puppet-1"),
                 jitter=lambda: 0.0,
             ),
             tracing=self.tracing,

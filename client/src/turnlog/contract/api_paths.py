@@ -57,6 +57,7 @@ WINDOW: Final = "/v1/sessions/{session}/window"
 ASSEMBLE: Final = "/v1/assemble"
 WHAT_IF: Final = "/v1/what-if"
 GROWTH: Final = "/v1/growth"
+CACHE_BREAKS: Final = "/v1/cache-breaks"
 USES: Final = "/v1/uses"
 
 # Events and their verification

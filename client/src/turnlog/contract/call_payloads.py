@@ -198,6 +198,56 @@ class ToolResultView(ResponseModel):
     """Where the whole result is, if it is larger than a megabyte."""
 
 
+class CacheUseMetrics(ResponseModel):
+    """The calls that had the same outcome for the same cause, and what was lost by it."""
+
+    outcome: Literal["first", "kept", "missed", "broken", "small", "unknown"]
+    """What became of the provider's cache. `first`: there is no earlier call of its kind. `kept`:
+    it was read as far as it could be. `missed`: it was not, though the prompt repeats what was in
+    it. `broken`: it could not be, because the prompt changed. `small`: nothing of the earlier
+    prompt was in it, which was too short. `unknown`: the provider does not say, or nobody knows its
+    terms.
+    """
+    cause: str | None
+    """Of a broken one the first layer that changed. Of a missed one `expired` if the provider keeps
+    nothing for so long, `model` if another one was called, and else `provider`. Otherwise null.
+    """
+    calls: int
+    """The number of calls."""
+    tokens: int
+    """Tokens that could have been read from the cache, and were not."""
+    cost: CostSum
+    """What these cost more than if they had been read from it."""
+
+
+class CacheBreak(ResponseModel):
+    """What the calls of one version of a blueprint lost for one cause."""
+
+    blueprint: str
+    """The blueprint."""
+    version: int | None
+    """Its version at the calls."""
+    lost: CacheUseMetrics
+    """What was lost, and why."""
+    session: str
+    """The session of the call that lost most."""
+    call: str
+    """That call."""
+    prefix_call: str
+    """The earlier call of its kind, whose prompt was in the cache."""
+    model: str
+    """The model of that call."""
+    tokens: int
+    """The tokens that it lost."""
+
+
+class CacheBreakList(ResponseModel):
+    """What was not read from the caches of providers, as far as the read models have caught up."""
+
+    breaks: tuple[CacheBreak, ...]
+    """The losses, the dearest first."""
+
+
 class CallMetrics(ResponseModel):
     """The tokens of one call, and what reduced them."""
 
@@ -237,6 +287,8 @@ class CallMetrics(ResponseModel):
     """How many tokens of that call's prompt this one begins with."""
     prefix_ended_by: str | None = None
     """The first layer that differs; null if the whole earlier prompt is repeated."""
+    cache: CacheUseMetrics | None = None
+    """What became of the provider's cache; null for a copied call."""
 
 
 class RuleMetrics(ResponseModel):
@@ -282,6 +334,8 @@ class GroupMetrics(ResponseModel):
     """The rules that shortened their prompts, the one that saved most first."""
     prefix_breaks: tuple[PrefixBreakMetrics, ...] = ()
     """From where on their prompts differ from those before them, the most tokens first."""
+    caches: tuple[CacheUseMetrics, ...] = ()
+    """What became of the caches of their prompts, the dearest loss first."""
     input_tokens: int = 0
     """The tokens that their attempts sent, as far as providers reported them."""
     cached_tokens: int = 0

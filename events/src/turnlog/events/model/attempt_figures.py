@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
 
 from turnlog.events.event_model import EventModel
 
@@ -26,6 +28,27 @@ class TokenUsage(EventModel):
     """
 
 
+MAX_CACHE_LIFETIME: Final = 366 * 24 * 3600
+"""Seconds of a leap year; the end of a longer time could not be computed for every event."""
+
+
+class CacheTerms(EventModel):
+    """What a provider caches of a prompt, and what reading it saves."""
+
+    minimum: int
+    """Tokens that a prompt has at least of which anything is cached."""
+    step: int | None = None
+    """Tokens above these are cached in steps of this many; None where prompts are cached up to the
+    marks in them.
+    """
+    lifetime: Annotated[int, Field(ge=1, le=MAX_CACHE_LIFETIME)] | None = None
+    """Seconds after which a prompt may be cached no longer; None if the provider names no time."""
+    spared: int | None = None
+    """Millionths of a dollar that a million tokens cost less where they are read from the cache;
+    None if the price is not known.
+    """
+
+
 class AttemptCost(EventModel):
     """Cost of one attempt."""
 
@@ -35,6 +58,8 @@ class AttemptCost(EventModel):
     """How the model was found in the price table."""
     table: str
     """The price table and its version."""
+    cache: CacheTerms | None = None
+    """The provider's terms for caching the prompt; None if none are known."""
 
 
 class AttemptTimings(EventModel):

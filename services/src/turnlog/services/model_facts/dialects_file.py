@@ -15,6 +15,7 @@ from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
 
 from turnlog.events.errors import Refused
+from turnlog.events.model.attempt_figures import MAX_CACHE_LIFETIME
 from turnlog.events.model.manifest import (
     CacheMarks,
     PicturePlace,
@@ -55,6 +56,17 @@ class ToolNameSpec(StrictModel):
     """The most characters."""
 
 
+class PromptCacheSpec(StrictModel):
+    """What a provider caches of prompts, of its own accord or where a request marks it."""
+
+    minimum: Annotated[int, Field(ge=1)]
+    """Tokens of the shortest prompt of which anything is cached."""
+    step: Annotated[int, Field(ge=1)] | None = None
+    """Tokens above these are cached in steps of this many; None for up to the marks in a prompt."""
+    lifetime: Annotated[int, Field(ge=1, le=MAX_CACHE_LIFETIME)] | None = None
+    """Seconds after its last use that a prompt is cached for at least; None if nobody says."""
+
+
 class ModelDialect(StrictModel):
     """What the server of a model takes; each default means that nothing is known or changed."""
 
@@ -70,6 +82,8 @@ class ModelDialect(StrictModel):
     """Whether it takes the schema of an answer as `response_format`."""
     cache_marks: CacheMarks = "none"
     """How its provider is asked to cache prompts."""
+    prompt_cache: PromptCacheSpec | None = None
+    """What its provider caches of prompts, for the bill of what was lost; None if nobody says."""
     images: bool | None = None
     """Whether the model reads pictures; with `false` a line stands in the place of each."""
     tool_pictures: PicturePlace = "result"

@@ -189,6 +189,20 @@ def compute_cost(model: str, usage: TokenUsage, table: PriceTable) -> AttemptCos
     return AttemptCost(micro_dollars=int(micro_dollars), price=source, table=table.version)
 
 
+def compute_cache_saving(model: str, usage: TokenUsage, table: PriceTable) -> int | None:
+    """Return what a million tokens cost less where the provider has them in its cache.
+
+    In millionths of a dollar; None if the price of the model is not known. What is not in the cache
+    of a provider that takes money for writing it is written again.
+    """
+    rates, source = _find_rates(model, usage.input_tokens or 0, table)
+    if source == "fallback":
+        return None
+    otherwise = rates.written if usage.cache_write_tokens else rates.uncached
+    saved = (otherwise - rates.cached) * _MILLION * _MILLION
+    return max(int(saved.to_integral_value(ROUND_HALF_UP)), 0)
+
+
 def _find_rates(model: str, input_tokens: int, table: PriceTable) -> tuple[TokenRates, PriceSource]:
     if exact := _find_entry(model, input_tokens, table):
         return exact, "exact"

@@ -38,7 +38,6 @@ from turnlog.projections.session.state import SessionState
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.caches.text_cache import read_event
 from turnlog.services.command_handling.idempotent_commands import CommandMetadata
-from turnlog.services.model_facts.model_prices import compute_cost
 from turnlog.services.platform.telemetry.traces import Tracing
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.cut_replies import read_shown_text
@@ -263,7 +262,7 @@ class TurnRunner:
             return None
         place, closed = opened.call.manifest.place, recovered.closed
         recorded = await read_event(self.sessions.log, tenant, place, ContextAssembled)
-        cost = compute_cost(recorded.model, closed.usage, await self.outcomes.prices())
+        cost = await self.outcomes.pricing.compute_attempt_cost(recorded.model, closed.usage)
         timings = AttemptTimings(first_token=closed.first_token, total=closed.total)
         spent = AttemptUsage(
             usage=closed.usage,

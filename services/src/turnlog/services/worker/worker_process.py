@@ -20,6 +20,7 @@ from turnlog.services.integrity.log_guard import LogGuard
 from turnlog.services.integrity.log_health import create_log_checks
 from turnlog.services.integrity.record_watch import RecordWatch
 from turnlog.services.knowledge.current_search import CurrentKnowledgeSearch
+from turnlog.services.model_facts.attempt_pricing import AttemptPricing
 from turnlog.services.model_facts.model_prices import ModelPrices
 from turnlog.services.platform.process_health import (
     HealthCheck,
@@ -161,6 +162,7 @@ def _build_turn_runner(
 ) -> TurnRunner:
     sessions = parts.create_command_handler(NoOlderCommands())
     library = BlueprintFolders((*settings.blueprints, SHIPPED_BLUEPRINTS))
+    inputs = parts.create_prompt_input_loader(sessions, settings)
     return TurnRunner(
         name=f"{socket.gethostname()}-{os.getpid()}",
         sessions=sessions,
@@ -170,7 +172,7 @@ def _build_turn_runner(
             blueprints=parts.blueprints,
             blobs=parts.blobs,
             library=library,
-            prompt_inputs=parts.create_prompt_input_loader(sessions, settings),
+            prompt_inputs=inputs,
             default_model=settings.model,
             sends_body=model.is_sent_as_recorded,
         ),
@@ -178,7 +180,11 @@ def _build_turn_runner(
         model=model,
         heartbeat=AttemptHeartbeat(sessions, parts.tokens, settings.ack_wait / 3),
         outcomes=OutcomeRecorder(
-            sessions=sessions, blobs=parts.blobs, prices=ModelPrices(settings.prices).load_table
+            sessions=sessions,
+            blobs=parts.blobs,
+            pricing=AttemptPricing(
+                ModelPrices(settings.prices).load_table, inputs.dialects.load_table
+            ),
         ),
         tracing=parts.tracing,
         ack_wait=settings.ack_wait,

@@ -6,7 +6,7 @@ fork copied counts in the session that made it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -27,83 +27,26 @@ from sqlalchemy import (
     select,
     true,
 )
+from sqlalchemy.sql.elements import KeyedColumnElement
 
-from turnlog.projections.store.growth.token_ledger import SESSION_OF_CALL
+from turnlog.projections.store.growth.cache_outcomes import select_cache_outcomes
 from turnlog.projections.store.read.cost_columns import COST_COLUMNS, IS_GUESSED, is_unpriced
 from turnlog.projections.store.schema.hour_tables import (
     ATTEMPT_HOURS,
+    CACHE_HOURS,
     CALL_HOURS,
     COMPONENT_HOURS,
-    HOUR_OF_CALL,
     PREFIX_HOURS,
     RULE_HOURS,
 )
 from turnlog.projections.store.schema.read_model_tables import (
     ATTEMPTS,
     CALLS,
-    PINNED_BLUEPRINTS,
-    SESSIONS,
     WINDOW_PARTS,
     encode_json,
 )
 
-_VERSION_OF_CALL: Final = (
-    select(PINNED_BLUEPRINTS.c.version)
-    .where(
-        PINNED_BLUEPRINTS.c.build == CALLS.c.build,
-        PINNED_BLUEPRINTS.c.tenant == CALLS.c.tenant,
-        PINNED_BLUEPRINTS.c.session == CALLS.c.session,
-        PINNED_BLUEPRINTS.c.pinned_in < CALLS.c.sequence,
-    )
-    .order_by(PINNED_BLUEPRINTS.c.pinned_in.desc())
-    .limit(1)
-    .scalar_subquery()
-)
-
-_DIMENSIONS: Final[dict[str, ColumnElement[Any]]] = {
-    "hour": HOUR_OF_CALL,
-    "session": CALLS.c.session,
-    "blueprint": SESSIONS.c.blueprint,
-    "version": _VERSION_OF_CALL,
-    "profile": CALLS.c.profile,
-    "kind": CALLS.c.kind,
-    "model": CALLS.c.model,
-}
-
-_COUNTED: Final = (
-    *("build", "tenant", "session", "turn", "call", "tokens", "savings", "optimizations"),
-    *("prefix_call", "prefix_tokens", "prefix_ended_by"),
-)
-"""The columns of a call that the sums read."""
-
-
-def choose_calls(conditions: Iterable[ColumnElement[bool]], dimensions: Iterable[str]) -> Subquery:
-    """Return the calls that meet the conditions and that no fork copied, with these dimensions."""
-    named = {name: CALLS.c[name] for name in _COUNTED} | {
-        name: _DIMENSIONS[name] for name in dimensions
-    }
-    return (
-        select(*(column.label(name) for name, column in named.items()))
-        .join_from(CALLS, SESSIONS, SESSION_OF_CALL)
-        .where(CALLS.c.copied.is_(False), *conditions)
-        .subquery()
-    )
-
-
-def match_times(begin: str | None, end: str | None) -> Sequence[ColumnElement[bool]]:
-    """Match the calls that were made from one time to before another, None for any."""
-    return (
-        *(() if begin is None else (CALLS.c.at >= begin,)),
-        *(() if end is None else (CALLS.c.at < end,)),
-    )
-
-
-def end_of_hour(hour: str) -> str:
-    """Return a text that is after every time of an hour, and before those of the next one."""
-    return f"{hour}:59:61"
-
-
-_Keys = Sequence[ColumnElement[Any]]
+_Keys = Sequence[KeyedColumnElement[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,6 +158,11 @@ def _select_prefix_breaks(chosen: Subquery, keys: _Keys, dialect: str) -> Select
     )
 
 
+def _select_cache_outcomes(chosen: Subquery, keys: _Keys, dialect: str) -> Select[Any]:
+    del dialect
+    return select_cache_outcomes(chosen, keys)
+
+
 CALL_SUMS: Final = (
     CallSum(hours=CALL_HOURS, figures=("calls", "tokens", "savings"), select_terms=_select_calls),
     CallSum(
@@ -236,5 +184,11 @@ CALL_SUMS: Final = (
         labels=("layer",),
         figures=("calls", "tokens"),
         select_terms=_select_prefix_breaks,
+    ),
+    CallSum(
+        hours=CACHE_HOURS,
+        labels=("outcome", "cause"),
+        figures=("calls", "tokens", *COST_COLUMNS),
+        select_terms=_select_cache_outcomes,
     ),
 )

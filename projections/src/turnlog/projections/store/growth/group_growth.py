@@ -30,23 +30,21 @@ from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.schema.layer_specs import RAG_COMPONENT
 from turnlog.projections.session_views.cost_totals import NO_COST
 from turnlog.projections.store.async_engine import AsyncConnection
-from turnlog.projections.store.growth.call_sums import (
-    CALL_SUMS,
-    CallSum,
-    choose_calls,
-    end_of_hour,
-    match_times,
-)
+from turnlog.projections.store.growth.cache_outcomes import build_cache_use
+from turnlog.projections.store.growth.call_sums import CALL_SUMS, CallSum
+from turnlog.projections.store.growth.chosen_calls import choose_calls, end_of_hour, match_times
 from turnlog.projections.store.growth.token_ledger import GrowthFilter
 from turnlog.projections.store.read.cost_columns import COST_COLUMNS, build_cost_sum
 from turnlog.projections.store.read.row_filters import match_tenant, read_figures, sum_column
 from turnlog.projections.store.read.row_types import (
+    CacheUse,
     GroupGrowth,
     PrefixBreaks,
     RuleSavings,
 )
 from turnlog.projections.store.schema.hour_tables import (
     ATTEMPT_HOURS,
+    CACHE_HOURS,
     CALL_HOURS,
     CHANGED_HOURS,
     COMPONENT_HOURS,
@@ -230,11 +228,18 @@ def _build_group(question: _Question, key: _GroupKey, sums: Mapping[str, _Sums])
         cut_turns=sum(row["cut_turns"] for row in components),
         rules=_list_largest(RuleSavings, sums[RULE_HOURS.name]),
         prefix_breaks=_list_largest(PrefixBreaks, sums[PREFIX_HOURS.name]),
+        caches=_list_dearest(sums[CACHE_HOURS.name]),
         input_tokens=spent["input_tokens"] if spent else 0,
         cached_tokens=spent["cached_tokens"] if spent else 0,
         cost=build_cost_sum(read_figures(spent, COST_COLUMNS)) if spent else NO_COST,
         retrieval_hit_rate=retrieved[0]["included"] / retrieved[0]["calls"] if retrieved else None,
     )
+
+
+def _list_dearest(sums: _Sums) -> tuple[CacheUse, ...]:
+    """Return what became of caches, what cost most first."""
+    uses = map(build_cache_use, sums)
+    return tuple(sorted(uses, key=lambda use: (-(use.cost.micro_dollars or 0), -use.tokens)))
 
 
 _Labelled = TypeVar("_Labelled", RuleSavings, PrefixBreaks)

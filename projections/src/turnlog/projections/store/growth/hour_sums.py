@@ -19,13 +19,8 @@ from sqlalchemy import (
 )
 
 from turnlog.projections.store.async_engine import AsyncConnection
-from turnlog.projections.store.growth.call_sums import (
-    CALL_SUMS,
-    CallSum,
-    choose_calls,
-    end_of_hour,
-    match_times,
-)
+from turnlog.projections.store.growth.call_sums import CALL_SUMS, CallSum
+from turnlog.projections.store.growth.chosen_calls import choose_calls, end_of_hour, match_times
 from turnlog.projections.store.read.row_filters import ACTIVE_BUILD, sum_column
 from turnlog.projections.store.schema.hour_tables import CHANGED_HOURS, HOUR_DIMENSIONS
 from turnlog.projections.store.schema.read_model_tables import CALLS

@@ -16,12 +16,13 @@ from typing import Final
 from sqlalchemy import (
     ColumnElement,
     Table,
-    and_,
     select,
 )
 
 from turnlog.events.codec import format_rfc3339
 from turnlog.projections.store.async_engine import AsyncConnection
+from turnlog.projections.store.growth.cache_outcomes import build_cache_use, select_cache_outcomes
+from turnlog.projections.store.growth.chosen_calls import SESSION_OF_CALL, choose_calls
 from turnlog.projections.store.read.row_filters import (
     match_session,
     match_tenant,
@@ -40,12 +41,6 @@ from turnlog.projections.store.schema.read_model_tables import (
 _CALL_COLUMNS: Final = CALLS.c
 
 _PART_COLUMNS: Final = WINDOW_PARTS.c
-
-SESSION_OF_CALL: Final = and_(
-    SESSIONS.c.build == _CALL_COLUMNS.build,
-    SESSIONS.c.tenant == _CALL_COLUMNS.tenant,
-    SESSIONS.c.session == _CALL_COLUMNS.session,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,17 +104,24 @@ async def list_call_growth(
     for call, component, tokens, cut_turns in await connection.execute(parts):
         components_by_call[call][component] = tokens
         cut_turns_by_call[call] += cut_turns
+    conditions = replace(sought, session=session).build_conditions(tenant)
     calls = (
         select(*select_columns(CALLS, CallGrowth))
         .join_from(CALLS, SESSIONS, SESSION_OF_CALL)
-        .where(*replace(sought, session=session).build_conditions(tenant))
+        .where(*conditions)
         .order_by(_CALL_COLUMNS.sequence)
     )
+    chosen = choose_calls(conditions, ())
+    outcomes = select_cache_outcomes(chosen, [chosen.c.call])
+    caches = {
+        row["call"]: build_cache_use(row) for row in (await connection.execute(outcomes)).mappings()
+    }
     return tuple(
         CallGrowth(
             **{**row, "optimizations": json.loads(row["optimizations"])},
             components=components_by_call[row["call"]],
             cut_turns=cut_turns_by_call[row["call"]],
+            cache=caches.get(row["call"]),
         )
         for row in (await connection.execute(calls)).mappings()
     )

@@ -58,6 +58,6 @@ def label_columns(columns: Mapping[str, ColumnElement[int]]) -> list[Label[int]]
     return [column.label(name) for name, column in columns.items()]
 
 
-def read_figures(row: RowMapping, names: Iterable[str]) -> dict[str, int]:
+def read_figures(row: Mapping[str, Any] | RowMapping, names: Iterable[str]) -> dict[str, int]:
     """Return the figures of these names from a row."""
     return {name: row[name] for name in names}

@@ -261,6 +261,29 @@ class ListedCall:
     """All attempts."""
 
 
+CacheOutcome = Literal["first", "kept", "missed", "broken", "small", "unknown"]
+"""What became of the cache of a prompt: there is no earlier call of its kind; the provider read
+what it could of the earlier prompt; it did not, though the prompt repeats that; it could not,
+because the prompt changed; nothing of the earlier prompt was cached; the provider says nothing.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheUse:
+    """The calls that had the same outcome for the same cause, and what was lost by it."""
+
+    outcome: CacheOutcome
+    cause: str | None
+    """Of a broken one the first layer that changed; of a missed one whether the time of the cache
+    was over (`expired`), another `model` was called, or nobody but the `provider` knows; else None.
+    """
+    calls: int
+    tokens: int
+    """Tokens that could have been read from the cache, and were not."""
+    cost: CostTotal
+    """What they cost more than if they had been read from it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallGrowth:
     """What one call used, and what made it shorter."""
@@ -289,6 +312,8 @@ class CallGrowth:
     """How many tokens of its prompt this one begins with."""
     prefix_ended_by: str | None
     """The first layer that differs; None if the whole earlier prompt is repeated."""
+    cache: CacheUse | None
+    """What became of its cache; None for a copied one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,6 +353,8 @@ class GroupGrowth:
     """What shortened the prompts, the rule that saved most first."""
     prefix_breaks: tuple[PrefixBreaks, ...] = ()
     """From where on prompts differ from those before them, the most tokens first."""
+    caches: tuple[CacheUse, ...] = ()
+    """What became of the caches of their prompts, the dearest first."""
     input_tokens: int = 0
     """What their attempts sent, as providers count."""
     cached_tokens: int = 0

@@ -16,9 +16,13 @@ from turnlog.projections.store.schema.read_model_tables import CALLS, METADATA
 HOUR_CHARACTERS: Final = len("2026-11-23T08")
 """How much of a time is its hour."""
 
-HOUR_OF_CALL: Final[ColumnElement[str]] = func.substr(
-    CALLS.c.at, literal_column("1"), literal_column(str(HOUR_CHARACTERS))
-)
+
+def truncate_to_hour(time: ColumnElement[str]) -> ColumnElement[str]:
+    """Return the hour of a column of times."""
+    return func.substr(time, literal_column("1"), literal_column(str(HOUR_CHARACTERS)))
+
+
+HOUR_OF_CALL: Final = truncate_to_hour(CALLS.c.at)
 
 HOUR_DIMENSIONS: Final = ("hour", "blueprint", "version", "profile", "kind", "model")
 """What the calls of a sum have in common; the version is that of the blueprint at the call."""
@@ -64,6 +68,16 @@ RULE_HOURS: Final = _build_hour_table("rule_hours", ("rule",), ("calls", "tokens
 PREFIX_HOURS: Final = _build_hour_table("prefix_hours", ("layer",), ("calls", "tokens"))
 """The calls whose prompts differ from those before them by layer, and what these had from there."""
 
+CACHE_HOURS: Final = _build_hour_table(
+    "cache_hours",
+    ("outcome", "cause"),
+    (
+        *("calls", "tokens", "micro_dollars"),
+        *("priced_attempts", "guessed_attempts", "unpriced_calls"),
+    ),
+)
+"""What became of the caches of the prompts, and the tokens that were not read from them."""
+
 CHANGED_HOURS: Final = Table(
     "changed_hours",
     METADATA,
@@ -80,6 +94,7 @@ HOUR_TABLES: Final = (
     COMPONENT_HOURS,
     RULE_HOURS,
     PREFIX_HOURS,
+    CACHE_HOURS,
     CHANGED_HOURS,
 )
 """Every table that is kept by the hour. Their rows belong to no session."""

@@ -246,9 +246,14 @@ ATTEMPTS: Final = _build_row_table(
     _build_number_column("total_ms"),
     _build_text_column("fault"),
     _build_flag_column("copied"),
+    _build_number_column("cache_minimum"),
+    _build_number_column("cache_step"),
+    _build_number_column("cache_spared"),
+    _build_text_column("cached_until"),
 )
 """One row per attempt; null money and null tokens are unknown, not zero. A `copied` attempt was
-made and paid for in the session that this one was forked from.
+made and paid for in the session that this one was forked from. The columns of the cache are its
+provider's terms, as recorded with the cost; its prompt may be gone from there after `cached_until`.
 """
 
 WINDOW_PARTS: Final = _build_row_table(

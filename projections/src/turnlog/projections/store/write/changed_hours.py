@@ -7,7 +7,12 @@ from functools import cache
 
 from sqlalchemy import and_, bindparam, select
 
-from turnlog.projections.store.schema.hour_tables import CHANGED_HOURS, HOUR_OF_CALL
+from turnlog.projections.store.schema.hour_tables import (
+    CALL_HOURS,
+    CHANGED_HOURS,
+    HOUR_OF_CALL,
+    truncate_to_hour,
+)
 from turnlog.projections.store.schema.read_model_tables import ATTEMPTS, CALLS
 from turnlog.projections.store.write.row_changes import (
     MergedChanges,
@@ -18,10 +23,12 @@ from turnlog.projections.store.write.row_changes import (
 
 
 def build_hour_marks(changes: MergedChanges, build: int, dialect: str) -> Sequence[RowStatement]:
-    """Return what notes the hours in which the calls of ended attempts were made.
+    """Return what notes the hours from the calls of ended attempts to these ends.
 
     An attempt may end hours after its call was made, and its event does not have the time of that.
-    The statement reads the rows, so these are written first.
+    What the next call could read from a cache follows from it too, and that was made in between. An
+    hour that was never summed is noted already. The statement reads the rows, so these are written
+    first.
     """
     sql, columns = _compile_mark(dialect)
     ended = [
@@ -37,15 +44,21 @@ def build_hour_marks(changes: MergedChanges, build: int, dialect: str) -> Sequen
 
 @cache
 def _compile_mark(dialect: str) -> tuple[str, tuple[str, ...]]:
-    attempt, call = ATTEMPTS.c, CALLS.c
+    attempt, call, summed = ATTEMPTS.c, CALLS.c, CALL_HOURS.c
     of_call = and_(
         *(attempt[name] == call[name] for name in ("build", "tenant", "session", "call"))
     )
+    since_call = and_(
+        *(summed[name] == attempt[name] for name in ("build", "tenant")),
+        summed.hour >= HOUR_OF_CALL,
+        summed.hour <= truncate_to_hour(attempt.ended_at),
+    )
     keys = [column == bindparam(column.name) for column in ATTEMPTS.primary_key.columns]
     hours = (
-        select(call.build, call.tenant, HOUR_OF_CALL)
-        .join_from(ATTEMPTS, CALLS, of_call)
+        select(summed.build, summed.tenant, summed.hour)
+        .select_from(ATTEMPTS.join(CALLS, of_call).join(CALL_HOURS, since_call))
         .where(*keys)
+        .distinct()
     )
     names = [column.name for column in CHANGED_HOURS.c]
     rows = create_insert(CHANGED_HOURS, dialect)

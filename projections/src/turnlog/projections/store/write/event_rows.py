@@ -8,8 +8,10 @@ measured stay null, which means unknown and not zero.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
 from typing import Final, assert_never
 
+from turnlog.events.codec import format_rfc3339
 from turnlog.events.content import Digest, get_plain_text
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.call_events import (
@@ -138,9 +140,21 @@ def build_attempt_end(recorded: RecordedEvent, event: AttemptEnded) -> RowChange
         "total_ms": timings.total if timings else None,
         "fault": event.fault.code if event.fault else None,
     }
+    if terms := cost.cache:
+        values |= {
+            "cache_minimum": terms.minimum,
+            "cache_step": terms.step,
+            "cache_spared": terms.spared,
+        }
+        if terms.lifetime is not None:
+            values["cached_until"] = _add_seconds(recorded.envelope.time, terms.lifetime)
     return PatchRow(
         ATTEMPTS, (recorded.tenant, recorded.session, event.turn, event.attempt), values
     )
+
+
+def _add_seconds(time: str, seconds: int) -> str:
+    return format_rfc3339(datetime.fromisoformat(time) + timedelta(seconds=seconds))
 
 
 def build_call_rows(recorded: RecordedEvent, event: ContextAssembled) -> Iterator[RowChange]:

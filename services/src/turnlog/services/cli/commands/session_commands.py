@@ -1,10 +1,10 @@
-"""Commands that list sessions and show one: its history, window, growth and prompts."""
+"""Commands that list sessions and show one: its history, window and prompts."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -55,30 +55,6 @@ class PreviewOptions:
     model: Annotated[str | None, typer.Option("--model", metavar="NAME", help="Another model.")] = (
         None
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GrowthOptions:
-    """Which calls `turnlog growth` counts, as the query parameters of `GET /v1/growth` say."""
-
-    blueprint: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only calls of this blueprint.")
-    ] = None
-    profile: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only calls of this profile.")
-    ] = None
-    kind: Annotated[str | None, typer.Option(metavar="NAME", help="Only calls of this kind.")] = (
-        None
-    )
-    model: Annotated[str | None, typer.Option(metavar="NAME", help="Only calls to this model.")] = (
-        None
-    )
-    since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Only calls made at or after this time.")
-    ] = None
-    until: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Only calls made before this time.")
-    ] = None
 
 
 def list_sessions(
@@ -242,48 +218,6 @@ def assemble_prompt(
         lambda assembled: render_assembled_prompt(blueprint, assembled),
         output,
     )
-
-
-def show_growth(
-    session: Annotated[
-        str | None, typer.Argument(metavar="SESSION", help="One session; all by default.")
-    ] = None,
-    *,
-    group_by: Annotated[
-        str | None,
-        typer.Option(
-            "--group-by",
-            metavar="NAME[,NAME]",
-            help="Group calls by session, blueprint, version, profile, kind or model, or by two.",
-        ),
-    ] = None,
-    bucket: Annotated[
-        Literal["day", "hour"] | None,
-        typer.Option(help="Group calls by their time (UTC) as well."),
-    ] = None,
-    filters: GrowthOptions,
-    target: ReadTarget,
-    output: Annotated[
-        Literal["table", "json", "csv"],
-        typer.Option(
-            "-o", "--output", help="Tables for people, JSON for programs, CSV for spreadsheets."
-        ),
-    ] = "table",
-) -> None:
-    """Show the growth of prompts: tokens by component and call, trimmed and saved tokens."""
-    from turnlog.client.operations import build_read
-    from turnlog.contract.call_payloads import GrowthView
-    from turnlog.services.cli.views.growth_csv import print_growth_csv
-    from turnlog.services.cli.views.growth_view import render_growth
-
-    query = {"session": session, "group_by": group_by, "bucket": bucket, **asdict(filters)}
-    read = build_read(api_paths.GROWTH, GrowthView, query)
-    if output == "csv":
-        run_with_service(
-            target, lambda service: print_growth_csv(service, read), with_read_models=True
-        )
-    else:
-        show_answer(target, read, render_growth, output, with_read_models=True)
 
 
 def show_prompt(

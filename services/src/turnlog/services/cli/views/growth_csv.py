@@ -7,13 +7,19 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from pydantic import JsonValue
 
 from turnlog.client.operations import ClientOperation
-from turnlog.contract.call_payloads import CallMetrics, GroupMetrics, GrowthView
+from turnlog.contract.call_payloads import (
+    CacheUseMetrics,
+    CallMetrics,
+    GroupMetrics,
+    GrowthView,
+)
 from turnlog.services.cli.client.service_client import ServiceClient
 from turnlog.services.cli.views.growth_view import is_listing_calls
 from turnlog.services.cli.views.text_format import escape_controls
@@ -39,7 +45,7 @@ async def print_growth_csv(service: ServiceClient, read: ClientOperation[GrowthV
 def iterate_cells(metrics: CallMetrics | GroupMetrics) -> Iterator[tuple[str, str | int | float]]:
     """Yield the cells of a row, each with the name of its column."""
     fields: dict[str, JsonValue] = metrics.model_dump(
-        mode="json", exclude={"rules", "prefix_breaks"}
+        mode="json", exclude={"rules", "prefix_breaks", "caches", "cache"}
     )
     for field, value in fields.items():
         if isinstance(value, dict):
@@ -52,6 +58,21 @@ def iterate_cells(metrics: CallMetrics | GroupMetrics) -> Iterator[tuple[str, st
             yield f"rules.{escape_controls(rule.rule)}", rule.tokens
         for broken in metrics.prefix_breaks:
             yield f"prefix_breaks.{escape_controls(broken.layer)}", broken.tokens
+        yield from _iterate_cache_cells(metrics.caches)
+    elif metrics.cache:
+        yield from _iterate_cache_cells((metrics.cache,))
+
+
+def _iterate_cache_cells(uses: Iterable[CacheUseMetrics]) -> Iterator[tuple[str, int]]:
+    """Yield the calls of each outcome, and the tokens and money lost by each cause."""
+    sums: Counter[str] = Counter()
+    for use in uses:
+        sums[f"caches.{use.outcome}"] += use.calls
+        if use.cause:
+            cause = f"{use.outcome}.{escape_controls(use.cause)}"
+            sums[f"caches.{cause}.tokens"] += use.tokens
+            sums[f"caches.{cause}.micro_dollars"] += use.cost.micro_dollars or 0
+    yield from sums.items()
 
 
 def _build_cell(value: JsonValue) -> str | int | float:

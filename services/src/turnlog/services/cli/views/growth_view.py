@@ -14,6 +14,7 @@ from rich.text import Text
 
 from turnlog.contract.call_payloads import CallMetrics, GroupMetrics, GrowthView
 from turnlog.projections.session_views.cost_totals import CostTotal, add_costs
+from turnlog.services.cli.views.cache_view import render_caches
 from turnlog.services.cli.views.text_format import (
     escape_controls,
     format_cost,
@@ -180,6 +181,8 @@ def _render_growth_totals(growth: GrowthView) -> Iterator[Text]:
         share = cached / sum(group.input_tokens for group in growth.groups)
         line = Text(f"{share:.0%} of what was sent came from caches", MUTED)
         yield line.append(f": {format_count(cached, 'token')}", MUTED)
+    if caches := render_caches(use for group in growth.groups for use in group.caches):
+        yield caches
     yield from _render_prefix_breaks(growth.groups)
     for group in growth.groups:
         if group.retrieval_hit_rate is not None:

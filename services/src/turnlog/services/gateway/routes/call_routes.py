@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from turnlog.contract import api_paths
-from turnlog.contract.call_payloads import CallList, GrowthView, ToolResultView
+from turnlog.contract.call_payloads import CacheBreakList, CallList, GrowthView, ToolResultView
 from turnlog.projections.blueprint.storable_json import MAX_INT
 from turnlog.projections.store.growth.group_growth import GrowthBucket
 from turnlog.projections.store.growth.token_ledger import GrowthFilter
@@ -57,20 +57,13 @@ async def show_tool_result(
     return tag_body(response, await calls.load_tool_result(tenant, session, call, id))
 
 
-class GrowthQuery(BaseModel):
-    """The query parameters of growth: which calls it counts, and what those of a group share."""
+class CallQuery(BaseModel):
+    """The query parameters that say which calls are meant."""
 
     model_config = ConfigDict(frozen=True)
 
     session: str | None = None
-    """Only this session, with the figures of each call."""
-    group_by: str | None = None
-    """What the calls of a group have in common: one or two of `session`, `blueprint`, `version`,
-    `profile`, `kind` and `model`, with a comma between them; all calls are one group by default.
-    `version` is that of the blueprint at the call.
-    """
-    bucket: GrowthBucket | None = None
-    """Group them by the day or the hour (UTC) as well."""
+    """Only this session, and what growth has of each of its calls."""
     blueprint: str | None = None
     """Only calls of this blueprint."""
     profile: str | None = None
@@ -83,8 +76,6 @@ class GrowthQuery(BaseModel):
     """Only calls at or after this time."""
     until: QueryTime | None = None
     """Only calls before this time."""
-    min_sequence: Annotated[int, Field(ge=1, le=MAX_INT)] | None = None
-    """Wait until the read models contain this sequence of the session."""
 
     def create_filter(self) -> GrowthFilter:
         """Return which calls to count."""
@@ -97,6 +88,27 @@ class GrowthQuery(BaseModel):
             since=convert_to_utc(self.since, "since") if self.since else None,
             until=convert_to_utc(self.until, "until") if self.until else None,
         )
+
+
+class GrowthQuery(CallQuery):
+    """The query parameters of growth: which calls it counts, and what those of a group share."""
+
+    group_by: str | None = None
+    """What the calls of a group have in common: one or two of `session`, `blueprint`, `version`,
+    `profile`, `kind` and `model`, with a comma between them; all calls are one group by default.
+    `version` is that of the blueprint at the call.
+    """
+    bucket: GrowthBucket | None = None
+    """Group them by the day or the hour (UTC) as well."""
+    min_sequence: Annotated[int, Field(ge=1, le=MAX_INT)] | None = None
+    """Wait until the read models contain this sequence of the session."""
+
+
+class CacheBreakQuery(CallQuery):
+    """The query parameters of lost caches: of which calls, and how many causes are listed."""
+
+    limit: Annotated[int, Field(ge=1, le=100)] = 10
+    """Most causes that are listed."""
 
 
 @router.get(api_paths.GROWTH, summary="Show the growth of context")
@@ -120,3 +132,11 @@ async def show_growth(
     if growth.sequence is not None:
         set_etag(response, growth.sequence)
     return growth
+
+
+@router.get(api_paths.CACHE_BREAKS, summary="List what the caches of providers lost, by cause")
+async def list_cache_breaks(
+    tenant: RequestTenant, calls: Calls, query: Annotated[CacheBreakQuery, Query()]
+) -> CacheBreakList:
+    """Return why prompts were not read from a cache that had them, and what that cost."""
+    return await calls.list_cache_breaks(tenant, query.create_filter(), query.limit)

@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from turnlog.contract.call_payloads import (
+    CacheBreak,
+    CacheBreakList,
+    CacheUseMetrics,
     CallList,
     CallMetrics,
     CallRow,
@@ -40,6 +43,7 @@ from turnlog.projections.blueprint.validation.blueprint_faults import suggest_wo
 from turnlog.projections.session.fold.settled_turns import find_settled_turn
 from turnlog.projections.session.state import SessionState, SettledTurnRef
 from turnlog.projections.store.engine import ReadModelStore
+from turnlog.projections.store.growth.cache_losses import list_cache_losses
 from turnlog.projections.store.growth.group_growth import (
     GROWTH_GROUPINGS,
     MAX_GROUPINGS,
@@ -162,6 +166,14 @@ class CallReading:
                 connection=connection, tenant=tenant, by=group_by, sought=sought, bucket=bucket
             )
         return _create_growth_view(None, None, found)
+
+    async def list_cache_breaks(
+        self, tenant: str, sought: GrowthFilter, limit: int
+    ) -> CacheBreakList:
+        """List what was not read from the caches of providers, the dearest losses first."""
+        async with self.store.open_reader() as connection:
+            found = await list_cache_losses(connection, tenant, sought, limit)
+        return CacheBreakList(breaks=tuple(map(CacheBreak.model_validate, found)))
 
     async def _compute_session_growth(
         self,
@@ -300,6 +312,7 @@ def _create_group_metrics(group: GroupGrowth) -> GroupMetrics:
         cut_turns=group.cut_turns,
         rules=tuple(map(RuleMetrics.model_validate, group.rules)),
         prefix_breaks=tuple(map(PrefixBreakMetrics.model_validate, group.prefix_breaks)),
+        caches=tuple(map(CacheUseMetrics.model_validate, group.caches)),
         input_tokens=group.input_tokens,
         cached_tokens=group.cached_tokens,
         cost=CostSum.model_validate(group.cost),
@@ -326,6 +339,7 @@ def _create_call_metrics(call: CallGrowth) -> CallMetrics:
         prefix_call=call.prefix_call,
         prefix_tokens=call.prefix_tokens,
         prefix_ended_by=call.prefix_ended_by,
+        cache=CacheUseMetrics.model_validate(call.cache) if call.cache else None,
     )
 
 

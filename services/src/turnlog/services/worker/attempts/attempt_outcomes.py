@@ -10,7 +10,7 @@ import asyncio
 import random
 import secrets
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, Literal, assert_never
@@ -62,7 +62,7 @@ from turnlog.projections.tools.parsed_plan import (
 from turnlog.projections.tools.result_condensation import list_rows
 from turnlog.projections.tools.step_tools import fit_step_tools
 from turnlog.services.extensions.resolver_contract import ResolverFailure
-from turnlog.services.model_facts.model_prices import PriceTable, compute_cost
+from turnlog.services.model_facts.attempt_pricing import AttemptPricing
 from turnlog.services.model_facts.response_formats import RESPONSE_FORMAT_VARIABLE
 from turnlog.services.platform.concurrency import run_text_work
 from turnlog.services.sessions.command_handler import CommandHandler, CommandOutcome
@@ -187,7 +187,7 @@ class OutcomeRecorder:
 
     sessions: CommandHandler
     blobs: BlobStore
-    prices: Callable[[], Awaitable[PriceTable]]
+    pricing: AttemptPricing
     jitter: Callable[[], float] = random.random
     draw_bytes: Callable[[int], bytes] = secrets.token_bytes
     """Draws the salt of a withheld answer."""
@@ -427,7 +427,7 @@ class OutcomeRecorder:
             cache_write_tokens=counted.cache_write_tokens,
             reasoning_tokens=counted.reasoning_tokens or None,
         )
-        cost = compute_cost(request.model, usage, await self.prices())
+        cost = await self.pricing.compute_attempt_cost(request.model, usage)
         if end is None:
             return AttemptUsage(usage=usage, cost=cost, timings=timings)
         return AttemptUsage(

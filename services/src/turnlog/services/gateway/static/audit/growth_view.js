@@ -3,7 +3,7 @@
 
 import { createElement, setChildren } from "../app/dom.js";
 import { renderFigures } from "../app/figures.js";
-import { formatCostSum, formatCount, formatNumber, formatPercent } from "../app/formatting.js";
+import { formatCost, formatCostSum, formatCount, formatNumber, formatPercent } from "../app/formatting.js";
 import { fetchJson } from "../app/http_client.js";
 import { linkToCall } from "../app/links.js";
 
@@ -58,9 +58,29 @@ function listSummaryFigures(calls, own, rate) {
   const growth = Math.round(rate ?? 0);
   return [copied ? `${formatNumber(copied)} copied from the original` : null, own ? formatCostSum(own.cost) : null,
     own?.cached_tokens ? `${formatPercent(own.cached_tokens / own.input_tokens)} sent from caches` : null,
+    own ? formatLoss(own.caches) : null,
     saved ? `${formatNumber(saved)} tokens saved, ${formatPercent(saved / (own.tokens + saved))}` : null,
     cut ? `the last prompt leaves out ${formatCount(cut, "turn")}` : null,
     growth ? `history grows by ${formatCount(growth, "token")} a turn` : null];
+}
+
+// What was not read from the provider's cache though it was there, or had been: in tokens and in money.
+function formatLoss(uses) {
+  const lost = uses.filter((use) => use.tokens);
+  if (!lost.length) return null;
+  const sum = (read) => lost.reduce((all, use) => all + read(use), 0);
+  const isPriced = lost.some((use) => use.cost.micro_dollars !== null);
+  const cost = formatCost({ micro_dollars: isPriced ? sum((use) => use.cost.micro_dollars ?? 0) : null,
+    guessed: lost.some((use) => use.cost.guessed), unpriced_calls: sum((use) => use.cost.unpriced_calls) });
+  return [`caches lost ${formatCount(sum((use) => use.tokens), "token")}`, cost].filter(Boolean).join(", ");
+}
+
+const MISSES = { expired: "the cache had expired", model: "the cache is another model's", provider: "the provider did not read its cache" };
+
+function describeCache({ cache, prefix_call: before, prefix_ended_by: layer }) {
+  const kept = layer ? [`as ${before} up to ${layer}`] : [];
+  if (!cache?.tokens) return kept;
+  return [...kept, ...(cache.outcome === "missed" ? [MISSES[cache.cause]] : []), formatLoss([cache])];
 }
 
 function renderCall(call, session, hues, largest) {
@@ -68,11 +88,10 @@ function renderCall(call, session, hues, largest) {
     .map(([name, tokens]) => renderSegment(name, tokens, hues)));
   strip.style.width = formatPercent(call.tokens / largest);
   const saved = Object.entries(call.saved).map(([rule, tokens]) => `${formatNumber(tokens)} by ${rule}`);
-  const broken = call.prefix_ended_by ? [`as ${call.prefix_call} up to ${call.prefix_ended_by}`] : [];
   return createElement("tr", {}, createElement("td", {}, createElement("a", { href: linkToCall(session, call.call) }, call.call)),
     createElement("td", {}, call.kind, call.copied ? createElement("span", { class: "faint" }, " copied") : null),
     createElement("td", { class: "right" }, formatNumber(call.tokens)),
-    createElement("td", { class: "bar" }, strip), createElement("td", { class: "faint" }, [...saved, ...broken].join(", ")));
+    createElement("td", { class: "bar" }, strip), createElement("td", { class: "faint" }, [...saved, ...describeCache(call)].join(", ")));
 }
 
 function renderSegment(name, tokens, hues) {

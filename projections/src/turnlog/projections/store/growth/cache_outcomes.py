@@ -1,0 +1,224 @@
+"""What became of the cache of a prompt: what it could have read, and what it did not.
+
+An outcome follows from what is recorded only: how far the prompt repeats the earlier one of its
+kind, what the provider reported of both, and the terms of its cache. Two calls are never compared
+by their cached tokens alone, for these fall as well where there was less to read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    FromClause,
+    RowMapping,
+    ScalarSelect,
+    Select,
+    Subquery,
+    and_,
+    case,
+    func,
+    literal,
+    or_,
+    select,
+)
+from sqlalchemy.sql.elements import KeyedColumnElement
+
+from turnlog.projections.session_views.cost_totals import GUESSED_PRICES, NO_COST
+from turnlog.projections.store.read.cost_columns import COST_COLUMNS, build_cost_sum
+from turnlog.projections.store.read.row_filters import read_figures
+from turnlog.projections.store.read.row_types import CacheUse
+from turnlog.projections.store.schema.read_model_tables import ATTEMPTS, CALLS
+
+NO_CAUSE: Final = ""
+"""The cause of an outcome by which nothing was lost."""
+
+_MILLION: Final = 1_000_000
+
+_TOLERATED_SHARE: Final = 50
+"""A fiftieth of what could be read may be missing: our count of a prefix is an estimate."""
+
+
+class _Facts(NamedTuple):
+    """What the outcome of a call follows from."""
+
+    chosen: Subquery
+    sent: FromClause
+    """Its first attempt whose tokens the provider reported."""
+    earlier: FromClause
+    """The earlier call of its kind."""
+    earlier_sent: FromClause
+    """The last attempt at that call whose tokens the provider reported."""
+
+    def _count_cached(self, tokens: ColumnElement[int]) -> ColumnElement[int]:
+        """Return how many tokens are cached of a prompt of this length."""
+        minimum, step = self.sent.c.cache_minimum, self.sent.c.cache_step
+        cached = minimum + (tokens - minimum) // step * step
+        return case((tokens >= minimum, cached), else_=0)
+
+    @property
+    def whole(self) -> ColumnElement[int]:
+        """What could be read if the whole earlier prompt was repeated.
+
+        Where prompts are cached up to their marks, that is what the provider had of it then.
+        """
+        before = self.earlier_sent.c
+        marked = before.cached_tokens + before.cache_write_tokens
+        return case(
+            (self.sent.c.cache_step.is_(None), marked),
+            else_=self._count_cached(before.input_tokens),
+        )
+
+    @property
+    def repeated(self) -> ColumnElement[int]:
+        """What could be read of what is repeated, our count made the provider's."""
+        counted = func.nullif(self.earlier.c.tokens, 0)
+        prefix = self.earlier_sent.c.input_tokens * self.chosen.c.prefix_tokens // counted
+        return self._count_cached(prefix)
+
+    @property
+    def is_unknown(self) -> ColumnElement[bool]:
+        """Whether the provider did not say what it read, or nobody knows what it could have."""
+        minimum, sent = self.sent.c.cache_minimum, self.earlier_sent.c.input_tokens
+        return or_(minimum.is_(None), sent.is_(None))
+
+    @property
+    def is_broken(self) -> ColumnElement[bool]:
+        """Whether what is missing is missing because the prompt changed, and the rest was read."""
+        is_rest_read = self.sent.c.cached_tokens + self._tolerance >= self.repeated
+        return and_(
+            self.chosen.c.prefix_ended_by.is_not(None),
+            or_(self.sent.c.cache_step.is_(None), is_rest_read),
+        )
+
+    @property
+    def is_kept(self) -> ColumnElement[bool]:
+        """Whether the provider read what it could."""
+        return self.sent.c.cached_tokens + self._tolerance >= self.whole
+
+    @property
+    def _tolerance(self) -> ColumnElement[int]:
+        share = self.whole // _TOLERATED_SHARE
+        step = func.coalesce(self.sent.c.cache_step, 0)
+        return case((share > step, share), else_=step)
+
+    @property
+    def miss(self) -> ColumnElement[str]:
+        """Why the provider read less than the prompt repeats, whatever changed in it."""
+        is_late = self.sent.c.started_at > self.earlier_sent.c.cached_until
+        return case(
+            (self.chosen.c.model != self.earlier.c.model, "model"),
+            (is_late, "expired"),
+            else_="provider",
+        )
+
+
+def select_cache_outcomes(chosen: Subquery, keys: Sequence[KeyedColumnElement[Any]]) -> Select[Any]:
+    """Select the outcome of each of the calls chosen, what caused it, and what was lost.
+
+    Lost is what could have been read of the whole earlier prompt, and was not. In money it is by
+    the prices that were recorded with the attempt.
+    """
+    facts = _gather_facts(chosen)
+    found = (
+        select(
+            *keys,
+            _choose_outcome(facts).label("outcome"),
+            case(
+                (facts.miss != "provider", facts.miss),
+                (facts.is_broken, chosen.c.prefix_ended_by),
+                else_="provider",
+            ).label("reason"),
+            (facts.whole - facts.sent.c.cached_tokens).label("missing"),
+            facts.sent.c.cache_spared.label("spared"),
+            facts.sent.c.price.in_(GUESSED_PRICES).label("is_guessed"),
+        )
+        .select_from(_join_facts(facts))
+        .subquery()
+    )
+    is_lost = found.c.outcome.in_(("broken", "missed"))
+    has_price = is_lost & found.c.spared.is_not(None)
+    cost = (found.c.missing * found.c.spared + _MILLION // 2) // _MILLION
+    return select(
+        *(found.c[key.name] for key in keys),
+        found.c.outcome,
+        case((is_lost, found.c.reason), else_=NO_CAUSE).label("cause"),
+        literal(1, BigInteger).label("calls"),
+        case((is_lost, found.c.missing), else_=0).label("tokens"),
+        case((has_price, cost), else_=0).label("micro_dollars"),
+        case((has_price, 1), else_=0).label("priced_attempts"),
+        case((has_price & found.c.is_guessed, 1), else_=0).label("guessed_attempts"),
+        case((is_lost & found.c.spared.is_(None), 1), else_=0).label("unpriced_calls"),
+    )
+
+
+def build_cache_use(row: Mapping[str, Any] | RowMapping) -> CacheUse:
+    """Build what became of caches from a row of `select_cache_outcomes`, or of sums over them."""
+    return CacheUse(
+        outcome=row["outcome"],
+        cause=row["cause"] or None,
+        calls=row["calls"],
+        tokens=row["tokens"],
+        cost=build_cost_sum(read_figures(row, COST_COLUMNS)) if row["tokens"] else NO_COST,
+    )
+
+
+def _choose_outcome(facts: _Facts) -> ColumnElement[str]:
+    return case(
+        (facts.chosen.c.prefix_call.is_(None), "first"),
+        (facts.is_unknown, "unknown"),
+        (facts.whole == 0, "small"),
+        (facts.is_kept, "kept"),
+        # What is gone for another reason was not lost by the change.
+        (facts.miss != "provider", "missed"),
+        (facts.is_broken, "broken"),
+        else_="missed",
+    )
+
+
+def _gather_facts(chosen: Subquery) -> _Facts:
+    return _Facts(chosen, ATTEMPTS.alias(), CALLS.alias(), ATTEMPTS.alias())
+
+
+def _join_facts(facts: _Facts) -> FromClause:
+    chosen, earlier = facts.chosen, facts.earlier
+    owner = ("build", "tenant", "session")
+    of_earlier = and_(
+        *(earlier.c[name] == chosen.c[name] for name in owner),
+        earlier.c.call == chosen.c.prefix_call,
+    )
+    first, last = ATTEMPTS.alias(), ATTEMPTS.alias()
+    return (
+        chosen.outerjoin(earlier, of_earlier)
+        .outerjoin(
+            facts.sent,
+            _match_turn(facts.sent, chosen)
+            & (facts.sent.c.attempt == _find_reported(first, func.min(first.c.attempt), chosen)),
+        )
+        .outerjoin(
+            facts.earlier_sent,
+            _match_turn(facts.earlier_sent, earlier)
+            & (
+                facts.earlier_sent.c.attempt
+                == _find_reported(last, func.max(last.c.attempt), earlier)
+            ),
+        )
+    )
+
+
+def _find_reported(
+    tried: FromClause, choice: ColumnElement[int], call: FromClause
+) -> ScalarSelect[int]:
+    """Choose of the attempts at a call whose tokens the provider reported."""
+    is_meant = (tried.c.call == call.c.call) & (tried.c.known == "reported")
+    return (
+        select(choice).where(_match_turn(tried, call), is_meant).correlate(call).scalar_subquery()
+    )
+
+
+def _match_turn(attempts: FromClause, call: FromClause) -> ColumnElement[bool]:
+    names = ("build", "tenant", "session", "turn")
+    return and_(*(attempts.c[name] == call.c[name] for name in names))
