@@ -8,7 +8,8 @@ by their cached tokens alone, for these fall as well where there was less to rea
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
@@ -42,75 +43,81 @@ _TOLERATED_SHARE: Final = 50
 """A fiftieth of what could be read may be missing: our count of a prefix is an estimate."""
 
 
-class _Facts(NamedTuple):
+_SENT: Final = ATTEMPTS.alias("sent")
+"""The first attempt at the call whose tokens the provider reported."""
+
+_EARLIER: Final = CALLS.alias("earlier")
+"""The earlier call of its kind."""
+
+_EARLIER_SENT: Final = ATTEMPTS.alias("earlier_sent")
+"""The last attempt at that one whose tokens the provider reported."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
     """What the outcome of a call follows from."""
 
     chosen: Subquery
-    sent: FromClause
-    """Its first attempt whose tokens the provider reported."""
-    earlier: FromClause
-    """The earlier call of its kind."""
-    earlier_sent: FromClause
-    """The last attempt at that call whose tokens the provider reported."""
 
-    def _count_cached(self, tokens: ColumnElement[int]) -> ColumnElement[int]:
+    @staticmethod
+    def _count_cached(tokens: ColumnElement[int]) -> ColumnElement[int]:
         """Return how many tokens are cached of a prompt of this length."""
-        minimum, step = self.sent.c.cache_minimum, self.sent.c.cache_step
+        minimum, step = _SENT.c.cache_minimum, _SENT.c.cache_step
         cached = minimum + (tokens - minimum) // step * step
         return case((tokens >= minimum, cached), else_=0)
 
     @property
-    def whole(self) -> ColumnElement[int]:
+    def cacheable(self) -> ColumnElement[int]:
         """What could be read if the whole earlier prompt was repeated.
 
         Where prompts are cached up to their marks, that is what the provider had of it then.
         """
-        before = self.earlier_sent.c
-        marked = before.cached_tokens + before.cache_write_tokens
+        marked = _EARLIER_SENT.c.cached_tokens + _EARLIER_SENT.c.cache_write_tokens
         return case(
-            (self.sent.c.cache_step.is_(None), marked),
-            else_=self._count_cached(before.input_tokens),
+            (_SENT.c.cache_step.is_(None), marked),
+            else_=self._count_cached(_EARLIER_SENT.c.input_tokens),
         )
 
     @property
-    def repeated(self) -> ColumnElement[int]:
+    def cacheable_prefix(self) -> ColumnElement[int]:
         """What could be read of what is repeated, our count made the provider's."""
-        counted = func.nullif(self.earlier.c.tokens, 0)
-        prefix = self.earlier_sent.c.input_tokens * self.chosen.c.prefix_tokens // counted
+        # Of a known type, so that the division is one of integers on Postgres too.
+        counted = func.nullif(_EARLIER.c.tokens, 0, type_=BigInteger)
+        prefix = _EARLIER_SENT.c.input_tokens * self.chosen.c.prefix_tokens // counted
         return self._count_cached(prefix)
 
     @property
     def is_unknown(self) -> ColumnElement[bool]:
         """Whether the provider did not say what it read, or nobody knows what it could have."""
-        minimum, sent = self.sent.c.cache_minimum, self.earlier_sent.c.input_tokens
+        minimum, sent = _SENT.c.cache_minimum, _EARLIER_SENT.c.input_tokens
         return or_(minimum.is_(None), sent.is_(None))
 
     @property
     def is_broken(self) -> ColumnElement[bool]:
         """Whether what is missing is missing because the prompt changed, and the rest was read."""
-        is_rest_read = self.sent.c.cached_tokens + self._tolerance >= self.repeated
+        is_rest_read = _SENT.c.cached_tokens + self._tolerance >= self.cacheable_prefix
         return and_(
             self.chosen.c.prefix_ended_by.is_not(None),
-            or_(self.sent.c.cache_step.is_(None), is_rest_read),
+            or_(_SENT.c.cache_step.is_(None), is_rest_read),
         )
 
     @property
     def is_kept(self) -> ColumnElement[bool]:
         """Whether the provider read what it could."""
-        return self.sent.c.cached_tokens + self._tolerance >= self.whole
+        return _SENT.c.cached_tokens + self._tolerance >= self.cacheable
 
     @property
     def _tolerance(self) -> ColumnElement[int]:
-        share = self.whole // _TOLERATED_SHARE
-        step = func.coalesce(self.sent.c.cache_step, 0)
+        share = self.cacheable // _TOLERATED_SHARE
+        step = func.coalesce(_SENT.c.cache_step, 0)
         return case((share > step, share), else_=step)
 
     @property
     def miss(self) -> ColumnElement[str]:
         """Why the provider read less than the prompt repeats, whatever changed in it."""
-        is_late = self.sent.c.started_at > self.earlier_sent.c.cached_until
+        is_late = _SENT.c.started_at > _EARLIER_SENT.c.cached_until
         return case(
-            (self.chosen.c.model != self.earlier.c.model, "model"),
+            (self.chosen.c.model != _EARLIER.c.model, "model"),
             (is_late, "expired"),
             else_="provider",
         )
@@ -122,7 +129,7 @@ def select_cache_outcomes(chosen: Subquery, keys: Sequence[KeyedColumnElement[An
     Lost is what could have been read of the whole earlier prompt, and was not. In money it is by
     the prices that were recorded with the attempt.
     """
-    facts = _gather_facts(chosen)
+    facts = _Facts(chosen)
     found = (
         select(
             *keys,
@@ -132,11 +139,11 @@ def select_cache_outcomes(chosen: Subquery, keys: Sequence[KeyedColumnElement[An
                 (facts.is_broken, chosen.c.prefix_ended_by),
                 else_="provider",
             ).label("reason"),
-            (facts.whole - facts.sent.c.cached_tokens).label("missing"),
-            facts.sent.c.cache_spared.label("spared"),
-            facts.sent.c.price.in_(GUESSED_PRICES).label("is_guessed"),
+            (facts.cacheable - _SENT.c.cached_tokens).label("missing"),
+            _SENT.c.cache_spared.label("spared"),
+            _SENT.c.price.in_(GUESSED_PRICES).label("is_guessed"),
         )
-        .select_from(_join_facts(facts))
+        .select_from(_join_facts(chosen))
         .subquery()
     )
     is_lost = found.c.outcome.in_(("broken", "missed"))
@@ -170,7 +177,7 @@ def _choose_outcome(facts: _Facts) -> ColumnElement[str]:
     return case(
         (facts.chosen.c.prefix_call.is_(None), "first"),
         (facts.is_unknown, "unknown"),
-        (facts.whole == 0, "small"),
+        (facts.cacheable == 0, "small"),
         (facts.is_kept, "kept"),
         # What is gone for another reason was not lost by the change.
         (facts.miss != "provider", "missed"),
@@ -179,33 +186,20 @@ def _choose_outcome(facts: _Facts) -> ColumnElement[str]:
     )
 
 
-def _gather_facts(chosen: Subquery) -> _Facts:
-    return _Facts(chosen, ATTEMPTS.alias(), CALLS.alias(), ATTEMPTS.alias())
-
-
-def _join_facts(facts: _Facts) -> FromClause:
-    chosen, earlier = facts.chosen, facts.earlier
-    owner = ("build", "tenant", "session")
+def _join_facts(chosen: Subquery) -> FromClause:
     of_earlier = and_(
-        *(earlier.c[name] == chosen.c[name] for name in owner),
-        earlier.c.call == chosen.c.prefix_call,
+        *(_EARLIER.c[name] == chosen.c[name] for name in ("build", "tenant", "session")),
+        _EARLIER.c.call == chosen.c.prefix_call,
     )
-    first, last = ATTEMPTS.alias(), ATTEMPTS.alias()
+    tried = ATTEMPTS.alias()
+    first = _find_reported(tried, func.min(tried.c.attempt), chosen)
+    last = _find_reported(tried, func.max(tried.c.attempt), _EARLIER)
+    is_sent = and_(_match_turn(_SENT, chosen), _SENT.c.attempt == first)
+    was_sent = and_(_match_turn(_EARLIER_SENT, _EARLIER), _EARLIER_SENT.c.attempt == last)
     return (
-        chosen.outerjoin(earlier, of_earlier)
-        .outerjoin(
-            facts.sent,
-            _match_turn(facts.sent, chosen)
-            & (facts.sent.c.attempt == _find_reported(first, func.min(first.c.attempt), chosen)),
-        )
-        .outerjoin(
-            facts.earlier_sent,
-            _match_turn(facts.earlier_sent, earlier)
-            & (
-                facts.earlier_sent.c.attempt
-                == _find_reported(last, func.max(last.c.attempt), earlier)
-            ),
-        )
+        chosen.outerjoin(_EARLIER, of_earlier)
+        .outerjoin(_SENT, is_sent)
+        .outerjoin(_EARLIER_SENT, was_sent)
     )
 
 
