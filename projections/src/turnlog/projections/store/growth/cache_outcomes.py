@@ -149,16 +149,19 @@ def select_cache_outcomes(chosen: Subquery, keys: Sequence[KeyedColumnElement[An
     is_lost = found.c.outcome.in_(("broken", "missed"))
     has_price = is_lost & found.c.spared.is_not(None)
     cost = (found.c.missing * found.c.spared + _MILLION // 2) // _MILLION
+    figures: dict[str, ColumnElement[Any]] = {
+        "cause": case((is_lost, found.c.reason), else_=NO_CAUSE),
+        "calls": literal(1, BigInteger),
+        "tokens": case((is_lost, found.c.missing), else_=0),
+        "micro_dollars": case((has_price, cost), else_=0),
+        "priced_attempts": case((has_price, 1), else_=0),
+        "guessed_attempts": case((has_price & found.c.is_guessed, 1), else_=0),
+        "unpriced_calls": case((is_lost & found.c.spared.is_(None), 1), else_=0),
+    }
     return select(
         *(found.c[key.name] for key in keys),
         found.c.outcome,
-        case((is_lost, found.c.reason), else_=NO_CAUSE).label("cause"),
-        literal(1, BigInteger).label("calls"),
-        case((is_lost, found.c.missing), else_=0).label("tokens"),
-        case((has_price, cost), else_=0).label("micro_dollars"),
-        case((has_price, 1), else_=0).label("priced_attempts"),
-        case((has_price & found.c.is_guessed, 1), else_=0).label("guessed_attempts"),
-        case((is_lost & found.c.spared.is_(None), 1), else_=0).label("unpriced_calls"),
+        *(figure.label(name) for name, figure in figures.items()),
     )
 
 
