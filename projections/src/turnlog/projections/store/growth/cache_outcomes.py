@@ -158,11 +158,9 @@ def select_cache_outcomes(chosen: Subquery, keys: Sequence[KeyedColumnElement[An
         "guessed_attempts": case((has_price & found.c.is_guessed, 1), else_=0),
         "unpriced_calls": case((is_lost & found.c.spared.is_(None), 1), else_=0),
     }
-    return select(
-        *(found.c[key.name] for key in keys),
-        found.c.outcome,
-        *(figure.label(name) for name, figure in figures.items()),
-    )
+    named = [figure.label(name) for name, figure in figures.items()]
+    columns = [*(found.c[key.name] for key in keys), found.c.outcome, *named]
+    return select(*columns)
 
 
 def build_cache_use(row: Mapping[str, Any] | RowMapping) -> CacheUse:
