@@ -20,7 +20,7 @@ from tests.services.what_if.two_versions import (
 from tests.support.sessions.session_harness import TENANT, SessionHarness
 from turnlog.projections.audit.what_if.hypothetical_change import WhatIfChange
 from turnlog.projections.audit.what_if.reassembled_calls import rebuild_calls
-from turnlog.projections.audit.what_if.what_if_report import build_what_if_report
+from turnlog.projections.audit.what_if.what_if_report import build_what_if_report, leave_unpriced
 from turnlog.services.audit.session_record import SessionRecord, SessionRecordLoader
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.extensions.plugins import collect_installed
@@ -82,6 +82,7 @@ def _measure_rate(records: Sequence[SessionRecord], change: WhatIfChange) -> flo
     began, calls = time.process_time(), 0
     for record in records:
         calls += build_what_if_report(
-            rebuild_calls(record.events, record.blobs, collect_installed(), change)
+            rebuild_calls(record.events, record.blobs, collect_installed(), change),
+            leave_unpriced,
         ).calls
     return calls / (time.process_time() - began)

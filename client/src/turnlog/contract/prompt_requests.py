@@ -13,6 +13,8 @@ from turnlog.contract.payload_models import ADDED_FIELD, MAX_INT, JsonObject, Re
 from turnlog.contract.request_values import USER_NAME_PATTERN, ShortName
 from turnlog.contract.session_requests import MAX_PARTS, TurnPartInput
 
+LadderSettings = Annotated[dict[str, JsonObject], Field(min_length=1, max_length=20)]
+
 FolderPath = Annotated[str, Field(min_length=1, max_length=300)]
 
 
@@ -70,3 +72,7 @@ class WhatIfRequest(RequestModel):
     """Another token budget, which replaces every budget of a call."""
     model: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     """Another model as litellm names it, which selects prompt files, token counter and price."""
+    ladder: LadderSettings | None = None
+    """Other settings of the steps that the ladders of a blueprint have, by the name of the step,
+    such as `{"drop_oldest_pairs": {"to": "80%"}}`; null takes one away.
+    """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal, get_args
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from turnlog.contract.payload_models import ResponseModel
 from turnlog.events.content import Digest
@@ -46,6 +46,8 @@ class WhatIfStart(ResponseModel):
     """The budget in the request."""
     model: str | None
     """The model in the request."""
+    ladder: Mapping[str, Mapping[str, JsonValue]] | None = None
+    """The settings of steps in the request."""
     exact: str = EXACTNESS_NOTE
     """How far the figures can be relied on."""
 
@@ -67,6 +69,12 @@ class PromptTotalsView(ResponseModel):
     """The token counters; figures of different counters are not comparable."""
     micro_dollars: int
     """The price of the prompts alone in millionths of a dollar, without caching."""
+    cached_micro_dollars: int
+    """The same if providers read from their caches what they can, and nothing expires; without
+    caching where the terms of a provider are not known.
+    """
+    cached_tokens: int
+    """What they could read."""
     guessed: bool
     """Whether a price in it is a guess, because no table has the very model."""
 

@@ -27,6 +27,18 @@ def parse_typed_pairs(
     }
 
 
+def parse_ladder_settings(pairs: Iterable[str], option: str) -> dict[str, dict[str, JsonValue]]:
+    """Parse `drop_oldest_pairs.to=80%` arguments into settings by the name of their step."""
+    settings: dict[str, dict[str, JsonValue]] = {}
+    for place, value in parse_pairs(pairs, option).items():
+        step, dot, setting = place.partition(".")
+        if not (step and dot and setting):
+            detail, fix = f"{place!r} is not STEP.SETTING", "write it as STEP.SETTING=VALUE"
+            raise Refused("bad-option", detail, field=option, fix=fix)
+        settings.setdefault(step, {})[setting] = _parse_json_value(value)
+    return settings
+
+
 def _has_other_type(schema: JsonValue) -> bool:
     return isinstance(schema, dict) and schema.get("type") != "string"
 

@@ -1,4 +1,4 @@
-"""A hypothetical change to recorded calls: another blueprint, budget or model.
+"""A hypothetical change to recorded calls: another blueprint, budget, ladder or model.
 
 It determines what a recorded call would have been assembled from. Files are read from the changed
 blueprint's own folder and not from what a session pinned. What a turn retrieved stays as recorded,
@@ -19,6 +19,7 @@ from turnlog.events.errors import Refused
 from turnlog.events.model.manifest import RequestDialect
 from turnlog.events.model.prompt_events import PromptFile
 from turnlog.projections.audit.record.session_replay import RecordedCallInputs
+from turnlog.projections.audit.what_if.ladder_change import LadderChange, change_ladders
 from turnlog.projections.blueprint.loading.cartridge_source import Cartridge
 from turnlog.projections.blueprint.loading.memory_policy_source import LoadedMemoryPolicy
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
@@ -26,7 +27,11 @@ from turnlog.projections.blueprint.schema.call_specs import CallSpec
 from turnlog.projections.blueprint.schema.layer_specs import FileLayer, RetrievalLayer, SourceLayer
 from turnlog.projections.blueprint.schema.prompt_overrides import list_prompt_layers
 from turnlog.projections.blueprint.validation.input_values import check_recorded_values
-from turnlog.projections.prompt.assembly_inputs import PromptCall, parse_provider
+from turnlog.projections.prompt.assembly_inputs import (
+    ASSEMBLER_VERSION,
+    PromptCall,
+    parse_provider,
+)
 from turnlog.projections.prompt.hypothetical_turn import replace_budget
 from turnlog.projections.prompt.sources.layer_sources import is_condition_met
 from turnlog.projections.prompt.sources.segment_layers import (
@@ -91,6 +96,8 @@ class WhatIfChange:
     budget: int | None = None
     """Token limit that replaces the budget of each call."""
     model: str | None = None
+    ladder: LadderChange | None = None
+    """Other settings of the steps of ladders."""
     default_model: str | None = None
     """The model for profiles with model `default`, if it was another one when the call was made."""
     choose_output_request: ChooseOutputRequest | None = None
@@ -120,13 +127,17 @@ class ChangeApplier:
     _materials: dict[_DefinitionKey, tuple[ValuesByName, SessionMaterial]] = field(
         default_factory=dict[_DefinitionKey, tuple[ValuesByName, SessionMaterial]]
     )
+    _changed: dict[_DefinitionKey, tuple[ValuesByName, SessionMaterial]] = field(
+        default_factory=dict[_DefinitionKey, tuple[ValuesByName, SessionMaterial]]
+    )
+    """The materials with other ladders."""
     _prompts: dict[tuple[str, _DefinitionKey], Mapping[str, PromptFile]] = field(
         default_factory=dict[tuple[str, _DefinitionKey], Mapping[str, PromptFile]]
     )
 
     def apply_change(self, recorded_call: RecordedCallInputs) -> HypotheticalCall:
         """Apply the change to a call; raise `Refused` if the call could not have been made."""
-        attributes, material = self._load_material(recorded_call)
+        attributes, material = self._load_changed_material(recorded_call)
         kind = (
             _select_call_kind(material, recorded_call)
             if self.change.blueprint
@@ -145,13 +156,29 @@ class ChangeApplier:
             model=model,
             at=recorded.at,
             inputs=inputs,
-            assembler=recorded.assembler,
+            assembler=self._choose_assembler(recorded),
             output_request=self._choose_output_request(recorded_call, material, kind, model),
             dialect=self._find_dialect(recorded, model),
         )
         _require_recorded_retrievals(recorded_call, material, state, call)
         call = self._recall_segments(recorded_call, material, state, call)
         return HypotheticalCall(material, _replace_inputs(state, inputs), call)
+
+    def _load_changed_material(
+        self, recorded_call: RecordedCallInputs
+    ) -> tuple[ValuesByName, SessionMaterial]:
+        if self.change.ladder is None:
+            return self._load_material(recorded_call)
+        key = _build_definition_key(recorded_call.state)
+        if key not in self._changed:
+            attributes, material = self._load_material(recorded_call)
+            changed = change_ladders(material.blueprint, self.change.ladder)
+            self._changed[key] = (attributes, replace(material, blueprint=changed))
+        return self._changed[key]
+
+    def _choose_assembler(self, recorded: PromptCall) -> int:
+        """Return the version to assemble with: an older one may not know what a step is set to."""
+        return recorded.assembler if self.change.ladder is None else ASSEMBLER_VERSION
 
     def _load_material(
         self, recorded_call: RecordedCallInputs

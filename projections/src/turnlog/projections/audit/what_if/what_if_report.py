@@ -7,7 +7,7 @@ under the change, on both sides.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -25,6 +25,30 @@ _AlterationKey = tuple[str, AlterationKind, str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PromptPrice:
+    """What prompts cost, in millionths of a dollar, without the answers."""
+
+    micro_dollars: int = 0
+    """Without any cache."""
+    cached_micro_dollars: int = 0
+    """If the provider read from its cache what it could."""
+    cached_tokens: int = 0
+    """What it could read."""
+    guessed: bool = False
+    """Whether a price in it is a guess."""
+
+
+AppraisePrompt = Callable[[PromptSize, str | None], PromptPrice]
+"""Returns what a prompt costs; the earlier call of its kind called this model, if there was one."""
+
+
+def leave_unpriced(prompt: PromptSize, earlier_model: str | None) -> PromptPrice:
+    """Return no price, for a reader who asks for none."""
+    del prompt, earlier_model
+    return PromptPrice()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PromptTotals:
     """The prompts of a session added up, as recorded or under the change."""
 
@@ -38,6 +62,8 @@ class PromptTotals:
     """Tokens by model."""
     counters: tuple[str, ...]
     """The counters used; figures of different counters are not comparable."""
+    price: PromptPrice
+    """What the prompts cost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +148,17 @@ def _merge_totals(totals: list[PromptTotals]) -> PromptTotals:
         prefix=sum(side.prefix for side in totals),
         models=dict(models),
         counters=tuple(sorted({name for side in totals for name in side.counters})),
+        price=_add_prices(side.price for side in totals),
+    )
+
+
+def _add_prices(prices: Iterable[PromptPrice]) -> PromptPrice:
+    found = tuple(prices)
+    return PromptPrice(
+        micro_dollars=sum(each.micro_dollars for each in found),
+        cached_micro_dollars=sum(each.cached_micro_dollars for each in found),
+        cached_tokens=sum(each.cached_tokens for each in found),
+        guessed=any(each.guessed for each in found),
     )
 
 
@@ -142,8 +179,10 @@ def _merge_refusals(all_of: Iterable[tuple[RefusalCount, ...]]) -> Iterable[Refu
     yield from sorted(found.values(), key=lambda each: -each.calls)
 
 
-def build_what_if_report(reassembled: Iterable[ReassembledCall]) -> WhatIfReport:
-    """Build the report of one session from its calls."""
+def build_what_if_report(
+    reassembled: Iterable[ReassembledCall], appraise: AppraisePrompt
+) -> WhatIfReport:
+    """Build the report of one session from its calls, in their order."""
     calls = tuple(reassembled)
     pairs = [(each.before, each.after) for each in calls if each.after]
     otherwise = [
@@ -153,8 +192,8 @@ def build_what_if_report(reassembled: Iterable[ReassembledCall]) -> WhatIfReport
         calls=len(calls),
         again=len(pairs),
         same=sum(before.digest == after.digest for before, after in pairs),
-        before=_sum_prompts([before for before, _ in pairs]),
-        after=_sum_prompts([after for _, after in pairs]),
+        before=_sum_prompts([before for before, _ in pairs], appraise),
+        after=_sum_prompts([after for _, after in pairs], appraise),
         altered=tuple(_merge_alterations(_count_alterations(each.altered) for each in calls)),
         refused=tuple(_merge_refusals(map(_describe_refusal, calls))),
         worst=tuple(sorted(otherwise, key=_rank_call, reverse=True)[:MAX_WORST_CALLS]),
@@ -181,7 +220,12 @@ def count_pieces(altered: PromptAlteration) -> int:
     return altered.last - altered.first + 1
 
 
-def _sum_prompts(prompts: list[PromptSize]) -> PromptTotals:
+def _sum_prompts(prompts: Sequence[PromptSize], appraise: AppraisePrompt) -> PromptTotals:
+    models: dict[str, str] = {}
+    prices: list[PromptPrice] = []
+    for prompt in prompts:
+        prices.append(appraise(prompt, models.get(prompt.kind)))
+        models[prompt.kind] = prompt.model
     return _merge_totals(
         [
             PromptTotals(
@@ -190,8 +234,9 @@ def _sum_prompts(prompts: list[PromptSize]) -> PromptTotals:
                 prefix=prompt.prefix or 0,
                 models={prompt.model: prompt.tokens},
                 counters=(prompt.counter.name,),
+                price=price,
             )
-            for prompt in prompts
+            for prompt, price in zip(prompts, prices, strict=True)
         ]
     )
 

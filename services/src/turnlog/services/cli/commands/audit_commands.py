@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -254,6 +255,32 @@ def export_sessions(
     run_with_service(target, export, with_read_models=not sessions)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIfOptions:
+    """What `turnlog what-if` changes, as the body of `POST /v1/what-if` says."""
+
+    blueprint: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder of another version of the blueprint.")
+    ] = None
+    budget: Annotated[
+        int | None,
+        typer.Option(metavar="TOKENS", min=1, help="Another token budget for every call."),
+    ] = None
+    model: Annotated[
+        str | None,
+        typer.Option("--model", metavar="MODEL", help="Another model, by its litellm name."),
+    ] = None
+    ladder: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--ladder",
+            metavar="STEP.SETTING=VALUE",
+            help="Another setting of a step that ladders have, such as drop_oldest_pairs.to=80%; "
+            "may be repeated.",
+        ),
+    ] = None
+
+
 def compare_what_if(
     sessions: Annotated[
         list[str] | None,
@@ -264,37 +291,29 @@ def compare_what_if(
     ] = None,
     *,
     filters: SessionConditionOptions,
-    blueprint: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder of another version of the blueprint.")
-    ] = None,
-    budget: Annotated[
-        int | None,
-        typer.Option(metavar="TOKENS", min=1, help="Another token budget for every call."),
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option("--model", metavar="MODEL", help="Another model, by its litellm name."),
-    ] = None,
+    change: WhatIfOptions,
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write the report as an HTML page.")
     ] = None,
     target: ReadTarget,
     output: OutputOption = "table",
 ) -> None:
-    """Show the prompts of recorded calls under another blueprint, budget or model.
+    """Show the prompts of recorded calls under another blueprint, budget, ladder or model.
 
     No model is called and nothing is written. The prompts are exact; the replies are not predicted.
     """
     from turnlog.contract.prompt_requests import WhatIfRequest
     from turnlog.services.cli.client.session_selection import build_session_query
+    from turnlog.services.cli.key_value_args import parse_ladder_settings
     from turnlog.services.cli.what_if.what_if_comparison import print_what_if, read_blueprint_folder
 
     query = build_session_query(filters)
     form = WhatIfRequest(
         sessions=sessions or None,
-        blueprint=read_blueprint_folder(blueprint) if blueprint else None,
-        budget=budget,
-        model=model,
+        blueprint=read_blueprint_folder(change.blueprint) if change.blueprint else None,
+        budget=change.budget,
+        model=change.model,
+        ladder=parse_ladder_settings(change.ladder, "--ladder") if change.ladder else None,
     )
     run_with_service(
         target,

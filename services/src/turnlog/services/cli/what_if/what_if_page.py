@@ -15,6 +15,7 @@ from turnlog.services.api.what_if_payloads import (
 from turnlog.services.cli.views.text_format import format_count
 from turnlog.services.cli.what_if.what_if_view import (
     format_alteration,
+    format_cached_cost,
     format_change,
     format_prompts_cost,
 )
@@ -52,6 +53,7 @@ def render_html_page(
         share=format_share,
         counted=format_count,
         cost=format_prompts_cost,
+        cached_cost=format_cached_cost,
         otherwise=format_alteration,
     )
 

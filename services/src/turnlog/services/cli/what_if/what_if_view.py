@@ -5,9 +5,10 @@ It shows the totals, then the sessions with the worst first, or the calls of a s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from pydantic import JsonValue
 from rich.console import Group, RenderableType
 from rich.rule import Rule
 from rich.table import Table
@@ -88,15 +89,23 @@ def _render_sections(
 
 
 def format_change(begun: WhatIfStart) -> str:
-    """Format the change that is compared: blueprint, budget and model."""
+    """Format the change that is compared: blueprint, budget, model and ladder."""
     blueprint = begun.blueprint
     parts = [
         *([f"{blueprint.blueprint} v{blueprint.version} {format_digest(blueprint.digest)}"]
           if blueprint else []),
         *([f"a budget of {begun.budget:,} tokens"] if begun.budget else []),
         *([f"model {begun.model}"] if begun.model else []),
+        *format_ladder_change(begun.ladder or {}),
     ]  # fmt: skip
     return escape_controls(" · ".join(parts))
+
+
+def format_ladder_change(ladder: Mapping[str, Mapping[str, JsonValue]]) -> Iterator[str]:
+    """Yield the settings of a ladder that are changed: `drop_oldest_pairs to 80%`."""
+    for step, settings in ladder.items():
+        for name, value in settings.items():
+            yield f"{step} without {name}" if value is None else f"{step} {name} {value}"
 
 
 def _render_totals(found: WhatIfSummary) -> Table:
@@ -120,6 +129,8 @@ def _render_totals(found: WhatIfSummary) -> Table:
         _render_figures(found.before.prefix, found.after.prefix, more=GOOD, less=BAD),
     )
     grid.add_row("prompts cost", _render_cost(found))
+    if found.before.cached_tokens or found.after.cached_tokens:
+        grid.add_row("with caches", _render_cached_cost(found))
     return grid
 
 
@@ -151,6 +162,18 @@ def _render_cost(found: WhatIfTotalsView) -> Text:
     before, after = found.before, found.after
     line = Text(f"{format_prompts_cost(before)} → {format_prompts_cost(after)}")
     return line.append(f"  {_format_models(found)}", MUTED)
+
+
+def _render_cached_cost(found: WhatIfTotalsView) -> Text:
+    before, after = found.before, found.after
+    line = Text(f"{format_cached_cost(before)} → {format_cached_cost(after)}")
+    share = _render_share(before.cached_micro_dollars, after.cached_micro_dollars, WARNING, GOOD)
+    return line.append("  ").append(share).append("  if nothing expires", MUTED)
+
+
+def format_cached_cost(side: PromptTotalsView) -> str:
+    """Format what the prompts of one side cost where the provider reads from its cache."""
+    return format_money(side.cached_micro_dollars, guessed=side.guessed)
 
 
 def format_prompts_cost(side: PromptTotalsView) -> str:

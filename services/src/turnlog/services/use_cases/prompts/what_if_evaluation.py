@@ -9,17 +9,23 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TypedDict
 
 from turnlog.contract.prompt_requests import WhatIfRequest
 from turnlog.events.errors import Corrupt, Refused
-from turnlog.events.model.attempt_figures import TokenUsage
+from turnlog.events.model.attempt_figures import AttemptCost, TokenUsage
 from turnlog.events.model.session_events import BlueprintMoved, BlueprintRef, SessionOpened
 from turnlog.projections.audit.what_if.hypothetical_change import WhatIfChange, WhatIfFolder
-from turnlog.projections.audit.what_if.reassembled_calls import ReassembledCall, rebuild_calls
+from turnlog.projections.audit.what_if.ladder_change import check_step_names
+from turnlog.projections.audit.what_if.reassembled_calls import (
+    PromptSize,
+    ReassembledCall,
+    rebuild_calls,
+)
 from turnlog.projections.audit.what_if.what_if_report import (
     AlterationCount,
+    PromptPrice,
     PromptTotals,
     RefusalCount,
     WhatIfReport,
@@ -50,7 +56,8 @@ from turnlog.services.blueprints.folder_files import UploadedFolder
 from turnlog.services.command_handling.row_waits import RowWaits
 from turnlog.services.extensions.plugins import check_plugins_registered, collect_installed
 from turnlog.services.extensions.tokenizers import load_vocabularies
-from turnlog.services.model_facts.model_dialects import ModelDialects
+from turnlog.services.model_facts.attempt_pricing import count_cached_tokens
+from turnlog.services.model_facts.model_dialects import DialectTable, ModelDialects
 from turnlog.services.model_facts.model_prices import ModelPrices, PriceTable, compute_cost
 from turnlog.services.model_facts.response_formats import ResponseFormats
 from turnlog.services.platform.concurrency import run_in_thread
@@ -99,9 +106,10 @@ class WhatIfEvaluation:
 
     async def _create_change(self, request: WhatIfRequest) -> WhatIfChange:
         """Return the change; raises `FaultyBlueprint` with all faults of the blueprint."""
+        check_step_names(request.ladder or {})
         if request.blueprint is None:
-            if request.budget is None and request.model is None:
-                fix = "send a blueprint, a budget or a model"
+            if request.budget is None and request.model is None and request.ladder is None:
+                fix = "send a blueprint, a budget, a ladder or a model"
                 raise Refused("invalid", "the request names no change", field="blueprint", fix=fix)
             return await self._build_change(request, self.blueprint_folders, None)
         files = BlueprintFiles(
@@ -123,6 +131,7 @@ class WhatIfEvaluation:
             blueprint=blueprint,
             budget=request.budget,
             model=request.model,
+            ladder=request.ladder,
             default_model=self.default_model,
             choose_output_request=formats.choose_request,
             find_dialect=dialects.find_request_dialect,
@@ -140,14 +149,15 @@ class WhatIfEvaluation:
         self, tenant: str, start: WhatIfStart, change: WhatIfChange, session_ids: Sequence[str]
     ) -> AsyncGenerator[WhatIfLine]:
         yield start
-        prices, reports = await self.prices.load_table(), list[WhatIfReport]()
+        reports = list[WhatIfReport]()
+        pricing = PromptPricing(await self.prices.load_table(), await self.dialects.load_table())
         async with aclosing(
-            self._iterate_session_results(tenant, change, session_ids, prices)
+            self._iterate_session_results(tenant, change, session_ids, pricing)
         ) as results:
             async for line, report in results:
                 reports += [report] if report else []
                 yield line
-        total = compute_figures(merge_reports(reports), prices)
+        total = compute_figures(merge_reports(reports))
         evaluated = len(reports)
         yield WhatIfSummary(**total, sessions=evaluated, untold=len(session_ids) - evaluated)
 
@@ -156,24 +166,55 @@ class WhatIfEvaluation:
         tenant: str,
         change: WhatIfChange,
         session_ids: Iterable[str],
-        prices: PriceTable,
+        pricing: PromptPricing,
     ) -> AsyncGenerator[tuple[WhatIfSession | WhatIfFailedSession, WhatIfReport | None]]:
         records = SessionRecordLoader(self.command_handler)
         for session in session_ids:
             try:
                 record = await records.load_record(tenant, session)
-                blueprint, found = _find_blueprint(record), await _compute_report(record, change)
+                blueprint = _find_blueprint(record)
+                found = await _compute_report(record, change, pricing)
             except (Corrupt, Refused) as error:
                 yield _create_failure_line(session, error), None
             else:
-                yield _create_session_line(record, blueprint, found, prices), found
+                yield _create_session_line(record, blueprint, found), found
 
 
-async def _compute_report(record: SessionRecord, change: WhatIfChange) -> WhatIfReport:
+@dataclass(frozen=True, slots=True)
+class PromptPricing:
+    """What prompts cost, with and without the caches of their providers."""
+
+    prices: PriceTable
+    dialects: DialectTable
+
+    def appraise_prompt(self, prompt: PromptSize, earlier_model: str | None) -> PromptPrice:
+        """Return what a prompt costs, if the one before it of its kind was sent to this model."""
+        terms = self.dialects.find_dialect(prompt.model).prompt_cache
+        repeated = (prompt.prefix or 0) if prompt.model == earlier_model else 0
+        cached = count_cached_tokens(terms, repeated)
+        # Where what is cached is marked, what is not read is written.
+        written = prompt.tokens - cached if terms and terms.step is None else 0
+        plain = self._compute_cost(prompt, TokenUsage(known="estimated"))
+        usage = TokenUsage(known="estimated", cached_tokens=cached, cache_write_tokens=written)
+        return PromptPrice(
+            micro_dollars=plain.micro_dollars or 0,
+            cached_micro_dollars=self._compute_cost(prompt, usage).micro_dollars or 0,
+            cached_tokens=cached,
+            guessed=is_guessed_price(plain.price),
+        )
+
+    def _compute_cost(self, prompt: PromptSize, usage: TokenUsage) -> AttemptCost:
+        counted = {"input_tokens": prompt.tokens, "output_tokens": 0}
+        return compute_cost(prompt.model, usage.model_copy(update=counted), self.prices)
+
+
+async def _compute_report(
+    record: SessionRecord, change: WhatIfChange, pricing: PromptPricing
+) -> WhatIfReport:
     """Evaluate a session in a thread, because a long one takes seconds."""
     calls = rebuild_calls(record.events, record.blobs, collect_installed(), change)
     try:
-        return await run_in_thread(lambda: build_what_if_report(calls))
+        return await run_in_thread(lambda: build_what_if_report(calls, pricing.appraise_prompt))
     except (Corrupt, Refused):
         raise
     except Exception as error:  # an altered record may contain anything
@@ -188,10 +229,10 @@ def _find_blueprint(record: SessionRecord) -> BlueprintRef:
 
 
 def _create_session_line(
-    record: SessionRecord, blueprint: BlueprintRef, found: WhatIfReport, prices: PriceTable
+    record: SessionRecord, blueprint: BlueprintRef, found: WhatIfReport
 ) -> WhatIfSession:
     return WhatIfSession(
-        **compute_figures(found, prices),
+        **compute_figures(found),
         session=record.events[-1].session,
         sequence=record.events[-1].sequence,
         blueprint=blueprint.name,
@@ -224,6 +265,7 @@ def _create_start_line(
         blueprint=blueprint,
         budget=request.budget,
         model=request.model,
+        ladder=request.ladder,
     )
 
 
@@ -239,34 +281,27 @@ class WhatIfFigures(TypedDict):
     refused: tuple[RefusalCount, ...]
 
 
-def compute_figures(found: WhatIfReport, prices: PriceTable) -> WhatIfFigures:
-    """Return the totals of a report, with the prices of both sides."""
+def compute_figures(found: WhatIfReport) -> WhatIfFigures:
+    """Return the totals of a report, for a line."""
     return WhatIfFigures(
         calls=found.calls,
         again=found.again,
         same=found.same,
-        before=_create_totals_view(found.before, prices),
-        after=_create_totals_view(found.after, prices),
+        before=_create_totals_view(found.before),
+        after=_create_totals_view(found.after),
         altered=found.altered,
         refused=found.refused,
     )
 
 
-def _create_totals_view(side: PromptTotals, prices: PriceTable) -> PromptTotalsView:
-    costs = [
-        compute_cost(
-            model, TokenUsage(known="estimated", input_tokens=tokens, output_tokens=0), prices
-        )
-        for model, tokens in side.models.items()
-    ]
+def _create_totals_view(side: PromptTotals) -> PromptTotalsView:
     return PromptTotalsView(
         tokens=side.tokens,
         largest=side.largest,
         prefix=side.prefix,
         models=side.models,
         counters=side.counters,
-        micro_dollars=sum(cost.micro_dollars or 0 for cost in costs),
-        guessed=any(is_guessed_price(cost.price) for cost in costs),
+        **asdict(side.price),
     )
 
 

@@ -2,7 +2,7 @@
 // address, so that users can share it, except for a blueprint folder.
 
 import { createElement, setChildren } from "../app/dom.js";
-import { formatCount, formatDigest, formatMoney, formatNumber } from "../app/formatting.js";
+import { formatCount, formatDigest, formatMoney, formatNumber, formatPercent } from "../app/formatting.js";
 import { streamLines } from "../app/http_client.js";
 import { linkToCall, linkToSession, linkToWhatIf } from "../app/links.js";
 import { readBlueprintFolder } from "./blueprint_upload.js";
@@ -13,11 +13,13 @@ const MAX_ROWS = 20;
 export function createWhatIfView(session) {
   const budget = createElement("input", { type: "number", min: 1, placeholder: "as it is", "aria-label": "budget" });
   const model = createElement("input", { placeholder: "as it is", "aria-label": "model", spellcheck: "false" });
+  const cut = createElement("input", { type: "number", min: 1, max: 99, placeholder: "as it is", "aria-label": "cut to percent" });
   const folder = createElement("input", { type: "file", webkitdirectory: true, hidden: true, on: { change: showFolder } });
   const pick = createElement("button", { class: "quiet", type: "button", on: { click: () => folder.click() } });
   const all = createElement("input", { type: "checkbox" });
   const form = createElement("form", { class: "pick", on: { submit: submitChange } },
-    createElement("label", {}, "budget ", budget), createElement("label", {}, "model ", model), folder, pick,
+    createElement("label", {}, "budget ", budget), createElement("label", {}, "model ", model),
+    createElement("label", {}, "full prompts are cut to % ", cut), folder, pick,
     createElement("label", {}, all, " all sessions"), createElement("button", { type: "submit" }, "Suppose"));
   const body = createElement("div", { class: "scroll" });
   const element = createElement("div", { class: "audit difference" }, form, body);
@@ -30,7 +32,7 @@ export function createWhatIfView(session) {
 
   function submitChange(event) {
     event.preventDefault();
-    shown = linkToWhatIf(session, { budget: budget.value, model: model.value.trim(), all: all.checked ? "yes" : "" });
+    shown = linkToWhatIf(session, { budget: budget.value, model: model.value.trim(), to: cut.value, all: all.checked ? "yes" : "" });
     location.hash = shown;
     runWhatIf();
   }
@@ -38,15 +40,16 @@ export function createWhatIfView(session) {
   function showQuery(query) {
     const wanted = linkToWhatIf(session, Object.fromEntries(query));
     if (wanted === shown) return;
-    [budget.value, model.value, all.checked] = [query.get("budget") ?? "", query.get("model") ?? "", query.has("all")];
+    [budget.value, model.value, cut.value, all.checked] = [query.get("budget") ?? "", query.get("model") ?? "", query.get("to") ?? "", query.has("all")];
     shown = wanted;
     runWhatIf();
   }
 
   async function runWhatIf() {
-    const change = { budget: Number(budget.value) || null, model: model.value.trim() || null };
-    if (!change.budget && !change.model && !folder.files.length) {
-      setChildren(body, createElement("p", { class: "faint" }, "Name another budget or model, or choose the folder of another version of the blueprint: ",
+    const ladder = cut.value ? { drop_oldest_pairs: { to: `${Number(cut.value)}%` } } : null;
+    const change = { budget: Number(budget.value) || null, model: model.value.trim() || null, ladder };
+    if (!change.budget && !change.model && !ladder && !folder.files.length) {
+      setChildren(body, createElement("p", { class: "faint" }, "Name another budget or model, cut full prompts further so that caches last, or choose the folder of another version of the blueprint: ",
         "every recorded call is assembled again with it. No model is called, and nothing is written."));
       return;
     }
@@ -94,11 +97,12 @@ function renderReport({ begun, session: sessions, untold, ended }) {
   ];
 }
 
-function formatChange({ blueprint, budget, model }) {
+function formatChange({ blueprint, budget, model, ladder }) {
   return [
     blueprint ? `${blueprint.blueprint} v${blueprint.version} ${formatDigest(blueprint.digest)}` : null,
     budget ? `a budget of ${formatCount(budget, "token")}` : null,
     model ? `model ${model}` : null,
+    ...Object.entries(ladder ?? {}).flatMap(([step, settings]) => Object.entries(settings).map(([name, value]) => `${step} ${name} ${value}`)),
   ].filter(Boolean).join(" · ");
 }
 
@@ -108,13 +112,21 @@ function renderTotals({ calls, again, same, before, after }) {
   const measure = before.counters.join() === after.counters.join() || !again ? null
     : createElement("span", { class: "wary" }, ` counted by ${before.counters.join(", ")}, then by ${after.counters.join(", ")}: not of one measure`);
   const cost = (side) => formatMoney(side.micro_dollars, side.guessed);
+  const cachedCost = (side) => formatMoney(side.cached_micro_dollars, side.guessed);
   return createElement("dl", { class: "facts" },
     row("could be made", createElement("span", { class: again === calls ? "good" : "bad" }, `${formatNumber(again)} of ${formatCount(calls, "call")}`),
       createElement("span", { class: "faint" }, same ? ` · ${formatNumber(same)} identical` : "")),
     row("tokens", formatChangeOf(before.tokens, after.tokens), measure),
     row("largest", formatChangeOf(before.largest, after.largest)),
     row("cache reuses", formatChangeOf(before.prefix, after.prefix)),
-    row("prompts cost", formatChangeOf(cost(before), cost(after), String)));
+    row("prompts cost", formatChangeOf(cost(before), cost(after), String)),
+    before.cached_tokens || after.cached_tokens ? row("with caches", formatChangeOf(cachedCost(before), cachedCost(after), String), formatShare(before, after),
+      createElement("span", { class: "faint" }, " if nothing expires")) : null);
+}
+
+function formatShare({ cached_micro_dollars: before }, { cached_micro_dollars: after }) {
+  if (!before || before === after) return null;
+  return createElement("span", { class: after < before ? "good" : "wary" }, ` ${after < before ? "−" : "+"}${formatPercent(Math.abs(after - before) / before)}`);
 }
 
 const renderSection = (title, rows) => (rows.length ? createElement("section", {}, createElement("h2", {}, title), rows) : null);
