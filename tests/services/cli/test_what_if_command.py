@@ -37,6 +37,18 @@ def test_what_if_requires_a_change_and_a_valid_blueprint_folder(
     assert (ran.code, "blueprint.yaml" in ran.err) == (3, True)
 
 
+def test_what_if_changes_a_setting_of_a_ladder(
+    turnlog: RunCommand, played: RecordedSession
+) -> None:
+    change = ("--ladder", "drop_oldest_pairs.to=80%")
+    ran = turnlog("what-if", played.session, *change, *played.here)
+    assert ran.code == 0, ran.err
+    assert "what if drop_oldest_pairs to 80%" in ran.out
+    assert "3 of 3" in ran.out
+    ran = turnlog("what-if", played.session, "--ladder", "to=80%", *played.here)
+    assert (ran.code, "write it as STEP.SETTING=VALUE" in ran.err) == (2, True)
+
+
 def test_pinned_and_move_commands_report_versions_and_outcome(
     turnlog: RunCommand, played: RecordedSession
 ) -> None:

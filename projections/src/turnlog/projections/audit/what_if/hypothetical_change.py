@@ -117,7 +117,7 @@ class HypotheticalCall:
     call_request: PromptCall
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class ChangeApplier:
     """Applies a change to the calls of one session; each file is read once."""
 

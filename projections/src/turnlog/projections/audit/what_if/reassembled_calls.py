@@ -225,7 +225,7 @@ def rebuild_calls(
     texts = dict(blobs)
     replay, applier = (
         SessionReplay(blobs=texts, installed=installed, without_texts=True),
-        ChangeApplier(change, texts),
+        ChangeApplier(change=change, blobs=texts),
     )
     for recorded in events:
         replayed = _set_reach(recorded, change)

@@ -38,7 +38,7 @@ class PromptPrice:
     """Whether a price in it is a guess."""
 
 
-AppraisePrompt = Callable[[PromptSize, str | None], PromptPrice]
+ComputePromptPrice = Callable[[PromptSize, str | None], PromptPrice]
 """Returns what a prompt costs; the earlier call of its kind called this model, if there was one."""
 
 
@@ -180,7 +180,7 @@ def _merge_refusals(all_of: Iterable[tuple[RefusalCount, ...]]) -> Iterable[Refu
 
 
 def build_what_if_report(
-    reassembled: Iterable[ReassembledCall], appraise: AppraisePrompt
+    reassembled: Iterable[ReassembledCall], compute_price: ComputePromptPrice
 ) -> WhatIfReport:
     """Build the report of one session from its calls, in their order."""
     calls = tuple(reassembled)
@@ -192,8 +192,8 @@ def build_what_if_report(
         calls=len(calls),
         again=len(pairs),
         same=sum(before.digest == after.digest for before, after in pairs),
-        before=_sum_prompts([before for before, _ in pairs], appraise),
-        after=_sum_prompts([after for _, after in pairs], appraise),
+        before=_sum_prompts([before for before, _ in pairs], compute_price),
+        after=_sum_prompts([after for _, after in pairs], compute_price),
         altered=tuple(_merge_alterations(_count_alterations(each.altered) for each in calls)),
         refused=tuple(_merge_refusals(map(_describe_refusal, calls))),
         worst=tuple(sorted(otherwise, key=_rank_call, reverse=True)[:MAX_WORST_CALLS]),
@@ -220,11 +220,11 @@ def count_pieces(altered: PromptAlteration) -> int:
     return altered.last - altered.first + 1
 
 
-def _sum_prompts(prompts: Sequence[PromptSize], appraise: AppraisePrompt) -> PromptTotals:
+def _sum_prompts(prompts: Sequence[PromptSize], compute_price: ComputePromptPrice) -> PromptTotals:
     models: dict[str, str] = {}
     prices: list[PromptPrice] = []
     for prompt in prompts:
-        prices.append(appraise(prompt, models.get(prompt.kind)))
+        prices.append(compute_price(prompt, models.get(prompt.kind)))
         models[prompt.kind] = prompt.model
     return _merge_totals(
         [

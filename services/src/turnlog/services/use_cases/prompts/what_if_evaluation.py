@@ -187,7 +187,7 @@ class PromptPricing:
     prices: PriceTable
     dialects: DialectTable
 
-    def appraise_prompt(self, prompt: PromptSize, earlier_model: str | None) -> PromptPrice:
+    def compute_prompt_price(self, prompt: PromptSize, earlier_model: str | None) -> PromptPrice:
         """Return what a prompt costs, if the one before it of its kind was sent to this model."""
         terms = self.dialects.find_dialect(prompt.model).prompt_cache
         repeated = (prompt.prefix or 0) if prompt.model == earlier_model else 0
@@ -214,7 +214,9 @@ async def _compute_report(
     """Evaluate a session in a thread, because a long one takes seconds."""
     calls = rebuild_calls(record.events, record.blobs, collect_installed(), change)
     try:
-        return await run_in_thread(lambda: build_what_if_report(calls, pricing.appraise_prompt))
+        return await run_in_thread(
+            lambda: build_what_if_report(calls, pricing.compute_prompt_price)
+        )
     except (Corrupt, Refused):
         raise
     except Exception as error:  # an altered record may contain anything

@@ -1,0 +1,62 @@
+"""What caches cost, on the page: the loss of a call, and a ladder that would lose less."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from tests.agent_programs.agent_service import AgentService, start_agent_service
+from tests.e2e.browser import Browser, build_texts_script
+from tests.services.gateway.gateway_service import RunningGateway
+from tests.support.servers.caching_provider import CachingProvider
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+TEXT = "What became of the ferry that left Holm at dawn with the mail and forty sheep? " * 60
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def platform(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[AgentService]:
+    folder: Path = tmp_path_factory.mktemp("priced")
+    async with start_agent_service(folder, model="openai/gpt-4o") as running:
+        yield running
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def stand(platform: AgentService) -> RunningGateway:
+    """The gateway that the browser may send requests to."""
+    return platform.gateway
+
+
+@pytest.mark.slow("it drives a browser on a service of its own")
+async def test_losses_of_caches_and_a_ladder_with_fewer_are_shown_in_money(
+    platform: AgentService, browser: Browser
+) -> None:
+    provider = CachingProvider()
+    platform.provider.choose_behaviour = provider.answer_request
+    session = await platform.open_shipped_session("assistant")
+    for turn in range(14):
+        if turn == 3:
+            provider.forget_prompts()
+        await platform.complete_turn(session, text=f"{turn:03}: {TEXT}")
+    address = platform.gateway.address
+    await browser.open_page(f"{address}/#/sessions/{session}/growth")
+    await browser.wait_for("document.querySelectorAll('.ledger tbody tr').length === 14")
+    rows = await browser.run_script(build_texts_script(".ledger tbody tr td:last-child"))
+    assert rows[2] == ""
+    assert rows[3].startswith("the provider did not read its cache, caches lost ")
+    assert "up to history, caches lost " in rows[-1]
+    (summary,) = await browser.run_script(build_texts_script(".ledger h2"))
+    assert "caches lost" in summary
+    assert "$" in rows[3]
+
+    await browser.open_page(f"{address}/#/sessions/{session}/what-if?to=80")
+    await browser.wait_for("document.querySelector('.exact') !== null")
+    (verdict,) = await browser.run_script(build_texts_script(".verdict"))
+    assert verdict == "what if drop_oldest_pairs to 80%"
+    facts = await browser.run_script(build_texts_script("dl.facts dd"))
+    assert "if nothing expires" in facts[-1]
+    assert "\N{MINUS SIGN}" in facts[-1]
