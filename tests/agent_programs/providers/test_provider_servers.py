@@ -23,7 +23,11 @@ import pytest_asyncio
 from tests.agent_programs.agent_service import AgentService
 from tests.services.media.media_samples import PNG, SAMPLES
 from tests.support.providers.anthropic_fake import AnthropicFake
-from tests.support.providers.deepseek_fake import DeepSeekFake, UnaskedDeepSeekFake
+from tests.support.providers.deepseek_fake import (
+    DeepSeekFake,
+    ThoughtlessDeepSeekFake,
+    UnaskedDeepSeekFake,
+)
 from tests.support.providers.gemini_fake import GeminiFake
 from tests.support.providers.local_chat_fakes import QwenFake, VllmFake
 from tests.support.providers.mistral_fake import MistralFake
@@ -180,6 +184,30 @@ async def test_thoughts_that_nobody_asked_for_go_back_beside_their_calls(
     assert [each["reasoning_content"] for each in rounds] == [each.thought for each in ANSWERS[:2]]
     assert not any("reasoning_content" in each for each in sent[3])
     await check_prompts(service, session)
+
+
+@pytest.mark.parametrize("provider", [(ThoughtlessDeepSeekFake, "litellm")], indirect=True)
+async def test_calls_before_which_nothing_was_thought_have_a_blank_for_deepseek(
+    provider: ServedProvider, tmp_path: Path
+) -> None:
+    service, fake = provider.service, provider.fake
+    attributes = {"instructions": "Be brief."}
+    session = await service.open_shipped_session("agent", attributes=attributes)
+    for text in ("Which bird is this?", "Where does it live?"):
+        turn = await service.submit_turn(session, text=text)
+        assert turn["status"] == "completed", (turn, fake.faults)
+    sent = [json.loads(each.raw)["messages"] for each in provider.server.exchanges]
+    rounds = [each for each in sent[2] if each.get("tool_calls")]
+    assert [each["reasoning_content"] for each in rounds] == [" ", " "]
+    *_, last, _ = await check_prompts(service, session)
+    blanks = [each for each in last["manifest"]["parts"] if each["layer"] == "reasoning"]
+    assert [each["rule"] for each in blanks] == ["the server takes no tool calls without it"] * 2
+    path = f"/v1/sessions/{session}"
+    explained = await service.fetch_json(f"{path}/calls/1.3/why")
+    assert str(explained).count("the server takes no tool calls without it") == 2
+    compared = await service.fetch_json(f"{path}/calls/1.2/diff/1.3")
+    assert "reasoning" in str(compared)
+    await check_bundle(service, session, tmp_path)
 
 
 @pytest.mark.parametrize("provider", [(AnthropicFake, "litellm")], indirect=True)

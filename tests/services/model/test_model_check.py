@@ -100,6 +100,26 @@ async def test_place_of_a_tools_pictures_and_names_of_tools_are_found(
     assert found["tool_names"] == {"characters": "word", "first": "letter", "length": 32}
 
 
+async def test_server_that_wants_reasoning_beside_calls_is_found(provider: OpenAIServer) -> None:
+    def refuse_bare_calls(body: dict[str, Any]) -> ModelBehaviour | None:
+        called = [each for each in body["messages"] if each.get("tool_calls")]
+        if all(each.get("reasoning_content") for each in called):
+            return None
+        return ModelRefusal(status=400, message="reasoning_content must be passed back")
+
+    provider.choose_behaviour = refuse_bare_calls
+    assert describe_dialect(await ask_server(provider))["call_reasoning"] == "required"
+
+
+async def test_server_that_takes_no_call_at_all_wants_no_reasoning(provider: OpenAIServer) -> None:
+    def refuse_calls(body: dict[str, Any]) -> ModelBehaviour | None:
+        has_calls = any(each.get("tool_calls") for each in body["messages"])
+        return ModelRefusal(status=400, message="no calls") if has_calls else None
+
+    provider.choose_behaviour = refuse_calls
+    assert "call_reasoning" not in describe_dialect(await ask_server(provider))
+
+
 async def test_server_that_takes_one_system_message_is_told_from_one_of_alternating_roles(
     provider: OpenAIServer,
 ) -> None:

@@ -76,6 +76,25 @@ async def test_pictures_of_tools_are_where_the_server_of_the_model_takes_them(
     assert (dialect.images, dialect.tool_pictures) == (images, place)
 
 
+@pytest.mark.parametrize(
+    ("model", "call_reasoning"),
+    [
+        ("deepseek/deepseek-v4-pro", "required"),
+        ("deepseek/deepseek-chat", "required"),
+        ("openai/deepseek-v4-flash", "required"),
+        ("openrouter/deepseek/deepseek-v4-pro", "required"),
+        ("hosted_vllm/deepseek-ai/DeepSeek-V4-Flash", "required"),
+        ("groq/deepseek-r1-distill-llama-70b", "optional"),
+        ("openai/heron", "optional"),
+    ],
+)
+async def test_calls_without_reasoning_are_known_to_be_refused_by_deepseek(
+    model: str, call_reasoning: str
+) -> None:
+    dialect = await ModelDialects().find_dialect(model)
+    assert dialect.build_request_dialect().call_reasoning == call_reasoning
+
+
 @pytest.mark.parametrize("model", ["ollama/qwen3:8b", "ollama_chat/llama3.2"])
 async def test_references_of_tools_are_written_out_for_ollama(model: str) -> None:
     dialect = await ModelDialects().find_dialect(model)

@@ -89,18 +89,18 @@ async def test_waiting_call_whose_turn_is_cancelled_waits_no_more() -> None:
     sessions, end = PictureSessions(), asyncio.Event()
     house, run_turn = sessions.house, sessions.worker.run_turn
     part = await sessions.store_picture("heron.png")
-    house.model.scripts = [[end, "A heron."]]
+    asked = asyncio.Event()
+    house.model.scripts = [[asked.set, end, "A heron."]]
     first = await sessions.submit_turn("first", part)
     second = await sessions.submit_turn("second", part)
-    async with run_tasks(
-        run_turn(build_delivery(first)), run_turn(build_delivery(second))
-    ) as tasks:
-        await asyncio.wait_for(sessions.room.is_awaited.wait(), 30)
-        await house.sessions.handle(TENANT, "second", CancelTurn(), TESTER)
-        done, _ = await asyncio.wait(tasks, timeout=30, return_when=asyncio.FIRST_COMPLETED)
-        assert [each.result() for each in done] == [DeliverySettled()]
+    async with run_tasks(run_turn(build_delivery(first))) as (holding,):
+        await asyncio.wait_for(asked.wait(), 30)
+        async with run_tasks(run_turn(build_delivery(second))) as (waiting,):
+            await asyncio.wait_for(sessions.room.is_awaited.wait(), 30)
+            await house.sessions.handle(TENANT, "second", CancelTurn(), TESTER)
+            assert await asyncio.wait_for(waiting, 30) == DeliverySettled()
         assert sessions.room.waiting_count == 0
         assert "turn-cancelled" in house.list_event_names("second")
         end.set()
-        assert await asyncio.gather(*tasks) == [DeliverySettled()] * 2
+        assert await holding == DeliverySettled()
     assert len(house.model.requests) == 1

@@ -7,7 +7,7 @@ every later request, and the service says 400 if it has not; a reply without cal
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
@@ -25,6 +25,8 @@ from tests.support.providers.provider_dialogue import (
 )
 from tests.support.providers.published_schema import WireModel, check_model
 from tests.support.servers.model_behaviours import RawFrames
+
+MISSING: Final = "The `reasoning_content` in the thinking mode must be passed back to the API."
 
 
 class TextMessage(WireModel):
@@ -137,6 +139,10 @@ class DeepSeekFake(ProviderFake):
         asked = "enabled" if self.is_asked_to_think else None
         require(thinking.get("type") == asked, f"thinking is {thinking}")
         check_results_follow_calls(messages)
+        self.check_thoughts(messages)
+
+    def check_thoughts(self, messages: list[dict[str, Any]]) -> None:
+        """Refuse calls without the thought before them."""
         check_reasoning_content(messages, "reasoning_content")
 
     def count_rounds(self, body: Body) -> int | None:
@@ -150,6 +156,17 @@ class UnaskedDeepSeekFake(DeepSeekFake):
     """The same, of a model that thinks although no request asks it to."""
 
     is_asked_to_think = False
+
+
+class ThoughtlessDeepSeekFake(UnaskedDeepSeekFake):
+    """The same, of a model that thought nothing before it called tools, and wants the field."""
+
+    def check_thoughts(self, messages: list[dict[str, Any]]) -> None:
+        for message in messages:
+            require(message.get("reasoning_content") or not message.get("tool_calls"), MISSING)
+
+    def write_answer(self, answer: ScriptedAnswer) -> RawFrames:
+        return write_chat_answer(answer, {"reasoning_content": ""})
 
 
 def check_reasoning_content(messages: list[dict[str, Any]], field: str) -> None:

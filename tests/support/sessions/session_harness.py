@@ -39,6 +39,7 @@ from turnlog.services.caches.session_snapshots import CheckedSnapshotStore
 from turnlog.services.caches.text_cache import TextReader
 from turnlog.services.command_handling.idempotent_commands import CommandMetadata
 from turnlog.services.command_handling.tenant_histories import LibraryParts
+from turnlog.services.model_facts.model_dialects import ModelDialects
 from turnlog.services.platform.telemetry.traces import Tracing, create_tracing
 from turnlog.services.quotas.quota_reservations import TurnQuotas
 from turnlog.services.quotas.quota_service import QuotaService
@@ -133,6 +134,8 @@ class SessionHarness:
     """Who has tools."""
     knowledge: KnowledgeSearch = field(default_factory=EmptyKnowledge)
     """What is known."""
+    dialects: ModelDialects = field(default_factory=ModelDialects)
+    """What the servers of models take."""
     ids: int = 0
 
     def __post_init__(self) -> None:
@@ -200,7 +203,8 @@ class SessionHarness:
     def build_contexts(self, sessions: CommandHandler) -> CallContextBuilder:
         """Make what prepares the calls of one process."""
         segment_service = SegmentService(self.build_library_parts("/test/library"))
-        gathering = PromptInputLoader(sessions, SegmentFetcher(segment_service, sessions.texts))
+        fetcher = SegmentFetcher(segment_service, sessions.texts)
+        gathering = PromptInputLoader(sessions, fetcher, dialects=self.dialects)
         return CallContextBuilder(
             sessions=sessions,
             blueprints=self.blueprints,

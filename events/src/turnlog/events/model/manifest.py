@@ -371,6 +371,12 @@ PicturePlace = Literal["result", "user", "none"]
 in neither, so that the text of the result is sent alone.
 """
 
+CallReasoning = Literal["optional", "required"]
+"""Whether a server refuses a message with tool calls that has no `reasoning_content`.
+
+With `required`, one space stands in its place where nothing that was reasoned can be sent back.
+"""
+
 CacheMarks = Literal["none", "anthropic"]
 """How a provider is asked to cache the beginning of a prompt; `none` where nothing is asked."""
 
@@ -413,6 +419,8 @@ class RequestDialect(EventModel):
     """Whether it reads recordings; if not, a line stands in the place of each."""
     tool_pictures: PicturePlace = "result"
     """The message in which the server takes the pictures of a tool's result."""
+    call_reasoning: CallReasoning = "optional"
+    """Whether the server refuses tool calls without what was reasoned before them."""
     tool_names: ToolNameRule | None = None
     """The names of tools that it takes; None for those of ASCII's letters, digits, `_` and `-`, at
     most 64, to which the tools of a session are pinned.

@@ -1,6 +1,7 @@
 """What a model reasoned, as a prompt sends it back: in the tool rounds, and beside earlier replies.
 
-Only the model that wrote it is sent it, and only if it is recorded whole.
+Only the model that wrote it is sent it, and only if it is recorded whole. Some servers refuse tool
+calls without it: where there is nothing to send, they get a blank.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from turnlog.events.model.manifest import EventTextSource
+from turnlog.events.model.manifest import BlueprintTextSource, EventTextSource
 from turnlog.events.recorded_reasoning import CUT_MARK, WITHHELD_MARK, parse_reasoning
 from turnlog.projections.session.text_refs import TextRef
 
@@ -19,15 +20,25 @@ MARKED_RULE: Final = "not recorded whole"
 """The rule of reasoning that was too long, or whose text a rule of the blueprint forbids."""
 
 
+BLANK_REASONING: Final = '{"reasoning_content":" "}'
+"""What is sent in place of reasoning to a server that takes no tool calls without it.
+
+A space, since DeepSeek's service has been seen to refuse the empty text, and litellm writes a space
+in its place.
+"""
+
+BLANK_RULE: Final = "the server takes no tool calls without it"
+
+
 @dataclass(frozen=True, slots=True)
 class PlannedReasoning:
     """What a model reasoned before a message, or sent beside a tool call, as it is recorded."""
 
-    source: EventTextSource
+    source: EventTextSource | BlueprintTextSource
     text: str
     """The fields as a JSON object; empty if it is left out."""
     rule: str | None = None
-    """Why it is left out."""
+    """Why it is left out, or why there is a blank."""
 
 
 def plan_reasoning(ref: TextRef, text: str, *, is_same_model: bool) -> PlannedReasoning:
@@ -37,3 +48,8 @@ def plan_reasoning(ref: TextRef, text: str, *, is_same_model: bool) -> PlannedRe
     rule = (MARKED_RULE if is_marked else None) if is_same_model else OTHER_MODEL_RULE
     source = EventTextSource(sequence=ref.sequence, field=ref.field)
     return PlannedReasoning(source, "" if rule else text, rule)
+
+
+def plan_blank_reasoning() -> PlannedReasoning:
+    """Return what a server is sent that takes no tool calls without reasoning."""
+    return PlannedReasoning(BlueprintTextSource(text=BLANK_REASONING), BLANK_REASONING, BLANK_RULE)

@@ -108,11 +108,21 @@ class PlannedMessage:
     """The pictures, recordings and files beside its texts."""
     reasoning: PlannedReasoning | None = None
     """What the model reasoned before it."""
+    blank_reasoning: PlannedReasoning | None = None
+    """What is sent in place of it; None if it is sent, or may be missing."""
+
+    @property
+    def sent_reasoning(self) -> str:
+        """The fields with what was reasoned, as they are sent; empty if there are none."""
+        return next((each.text for each in self._list_reasoning() if each and each.text), "")
+
+    def _list_reasoning(self) -> tuple[PlannedReasoning | None, ...]:
+        return (self.reasoning, self.blank_reasoning)
 
     @property
     def reasoning_texts(self) -> tuple[str, ...]:
         """What is sent of the reasoning, with the signatures beside the calls."""
-        planned = (self.reasoning, *(each.signature for each in self.tool_calls))
+        planned = (*self._list_reasoning(), *(each.signature for each in self.tool_calls))
         return tuple(each.text for each in planned if each and each.text)
 
 

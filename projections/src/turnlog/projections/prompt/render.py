@@ -105,8 +105,9 @@ def _render_message(
         yield _add_opening(order)
     joint = "" if slot.tool_calls or slot.reasoning else order.find_joint(role)
     place = order.find_place(joint)
-    if slot.reasoning:
-        yield _build_reasoning_part(slot.reasoning, place, counting)
+    for planned in (slot.reasoning, slot.blank_reasoning):
+        if planned:
+            yield _build_reasoning_part(planned, place, counting)
     layer_parts = _build_layer_parts(slot, placed_texts, place, counting)
     yield from _join_parts(layer_parts, role, joint) if joint or role != slot.role else layer_parts
     yield from _build_tool_call_parts(slot, place, counting)
@@ -119,7 +120,7 @@ def _render_message(
             tool_calls=calls,
             tool_call_id=slot.tool_call_id,
             media=media,
-            reasoning=slot.reasoning.text if slot.reasoning else "",
+            reasoning=slot.sent_reasoning,
         )
         order.add_message(message, joint)
 
@@ -296,7 +297,9 @@ def _build_reasoning_part(
     included = {
         "message": place,
         "role": "reasoning",
-        "digest": compute_digest(planned.text),
+        "digest": compute_digest(planned.text)
+        if isinstance(planned.source, _SOURCES_WITHOUT_DIGEST)
+        else None,
         "characters": len(planned.text),
         "tokens": counting.count_tokens(planned.text),
         "treatment": "kept",

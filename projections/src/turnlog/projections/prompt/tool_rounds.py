@@ -4,7 +4,8 @@ They follow the messages of a call whose program is `loop`, as pairs that no lad
 tool call is answered by one message. A ladder may shorten results, and the arguments of all rounds
 but the latest. What the model reasoned before it called the tools goes with its answer, as long as
 the same model is asked again: many providers refuse the calls without it, and no other model can
-read it. Arguments that are signed stay whole, since the signature may be of them.
+read it. A server that refuses calls without it gets a blank then. Arguments that are signed stay
+whole, since the signature may be of them.
 
 The pictures of a result are in its message, or, where a server takes none there, in a message of
 the user after the results of the round, which names the call. What a server takes nowhere, and
@@ -34,7 +35,11 @@ from turnlog.projections.blueprint.schema.layer_specs import (
 from turnlog.projections.prompt.assembly_inputs import PromptCall
 from turnlog.projections.prompt.deferred_part import DeferredPart
 from turnlog.projections.prompt.planned_media import PlannedMedia, plan_media
-from turnlog.projections.prompt.planned_reasoning import PlannedReasoning, plan_reasoning
+from turnlog.projections.prompt.planned_reasoning import (
+    PlannedReasoning,
+    plan_blank_reasoning,
+    plan_reasoning,
+)
 from turnlog.projections.prompt.prompt_plan import (
     PlannedMessage,
     PlannedToolCall,
@@ -140,12 +145,16 @@ def _plan_calls_message(
         build_call = partial(_build_tool_call, names=call.dialect.tool_names, is_latest=is_latest)
         calls = map(build_call, tools, texts[len(said_refs) :], signatures)
         block = _build_block(TOOL_CALLS_LAYER, pieces)
+        reasoning = planned[answer.reasoning] if answer.reasoning else None
+        is_missing = reasoning is None or not reasoning.text
+        needs_blank = is_missing and call.dialect.call_reasoning == "required"
         return PlannedMessage(
             role="assistant",
             form=DEFAULT_MESSAGE_FORMAT,
             blocks=(block,),
             tool_calls=tuple(calls),
-            reasoning=planned[answer.reasoning] if answer.reasoning else None,
+            reasoning=reasoning,
+            blank_reasoning=plan_blank_reasoning() if needs_blank else None,
         )
 
     return DeferredPart((*said_refs, *(use.asked for use in tools), *reasoning_refs), build)

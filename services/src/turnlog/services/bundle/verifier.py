@@ -47,6 +47,7 @@ REPLY_TYPES = {"turnlog.turn-completed.v1", "turnlog.reply-redacted.v1"}
 Json = Any
 JsonDict = dict[str, Json]
 Messages = list[JsonDict]
+NO_DATA: JsonDict = {}  # Of a text that the manifest itself has
 
 
 class VerificationFailure(Exception):
@@ -208,7 +209,8 @@ def rebuild_messages(
             continue
         text = part.get("before", "") + apply_edits(part, find_text(source, known, blobs))
         if part["role"] in ROUND_ROLES:
-            add_round_part(messages, part, known[int(source["sequence"]) - 1]["data"], text)
+            event = known[int(source["sequence"]) - 1]["data"] if "sequence" in source else NO_DATA
+            add_round_part(messages, part, event, text)
             continue
         if place == len(messages):
             messages.append({"role": part["role"], "content": ""})

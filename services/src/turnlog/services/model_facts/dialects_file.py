@@ -18,6 +18,7 @@ from turnlog.events.errors import Refused
 from turnlog.events.model.attempt_figures import MAX_CACHE_LIFETIME
 from turnlog.events.model.manifest import (
     CacheMarks,
+    CallReasoning,
     PicturePlace,
     RequestDialect,
     RoleOrder,
@@ -88,6 +89,8 @@ class ModelDialect(StrictModel):
     """Whether the model reads pictures; with `false` a line stands in the place of each."""
     tool_pictures: PicturePlace = "result"
     """The message in which it takes the pictures of a tool's result."""
+    call_reasoning: CallReasoning = "optional"
+    """Whether it refuses tool calls without what was reasoned before them."""
     tool_names: ToolNameSpec | None = None
     """The names of tools that it takes; None for letters, digits, `_` and `-`, at most 64."""
     files: bool | None = None
@@ -111,6 +114,7 @@ class ModelDialect(StrictModel):
                 "files": self.files is not False,
                 "audio": self.audio is not False,
                 "tool_pictures": self.tool_pictures,
+                "call_reasoning": self.call_reasoning,
                 "tool_names": ToolNameRule(**named.model_dump(), names_choice=True)
                 if named
                 else None,

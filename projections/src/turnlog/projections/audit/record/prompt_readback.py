@@ -92,6 +92,8 @@ def read_parts(
             _add_reasoning(messages, part, text)
         elif isinstance(part.source, EventTextSource) and part.role in _ROUND_ROLES:
             _join_tool_message(messages, part, part.source, known)
+        elif isinstance(part.source, BlueprintTextSource) and part.role == "reasoning":
+            _add_blank_reasoning(messages, part, part.source.text)
         else:
             text = _restore_text(part, _read_source(part.source, known, blobs))
             _join_message(messages, part, part.before + text + part.after)
@@ -136,6 +138,13 @@ def _add_reasoning(messages: list[ChatMessage], part: PromptPart, text: str) -> 
     if part.role != "reasoning" or place >= len(messages) or messages[place].role != "assistant":
         raise Corrupt(f"part {part.layer}", "it names no reply among the messages")
     messages[place] = replace(messages[place], reasoning=text)
+
+
+def _add_blank_reasoning(messages: list[ChatMessage], part: PromptPart, text: str) -> None:
+    """Begin a message with tool calls by what stands in place of reasoning."""
+    if part.message != len(messages):
+        raise Corrupt(f"part {part.layer}", "it does not begin a message")
+    messages.append(ChatMessage("assistant", "", reasoning=text))
 
 
 def _read_media(part: PromptPart, known: Sequence[RecordedEvent]) -> MediaPart:

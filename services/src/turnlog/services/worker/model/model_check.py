@@ -166,6 +166,21 @@ _CALLED: Final = {
 
 _RESULT: Final = {"role": "tool", "tool_call_id": "call00001", "content": "Here."}
 
+_CALL_QUESTIONS: Final = (
+    ModelQuestion(
+        name="bare_call",
+        meaning="a tool call without `reasoning_content`",
+        messages=(_USER, _CALLED, _RESULT),
+        tools=(_TOOL,),
+    ),
+    ModelQuestion(
+        name="blank_reasoning",
+        meaning="a tool call with a blank as `reasoning_content`",
+        messages=(_USER, {**_CALLED, "reasoning_content": " "}, _RESULT),
+        tools=(_TOOL,),
+    ),
+)
+
 _PICTURE_QUESTIONS: Final = (
     ModelQuestion(
         name="picture_in_result",
@@ -217,7 +232,16 @@ _SHORT_NAME: Final = 32
 """The characters that names are shortened to where 64 are refused."""
 
 QUESTION_COUNT: Final = 2 + sum(
-    map(len, (_PARAMETER_QUESTIONS, _FORM_QUESTIONS, _TOOL_QUESTIONS, _PICTURE_QUESTIONS))
+    map(
+        len,
+        (
+            _PARAMETER_QUESTIONS,
+            _FORM_QUESTIONS,
+            _TOOL_QUESTIONS,
+            _CALL_QUESTIONS,
+            _PICTURE_QUESTIONS,
+        ),
+    )
 )
 """The most questions that one check asks; a server's error is asked about twice."""
 
@@ -256,7 +280,7 @@ async def check_model(model: str, asked: LanguageModel) -> AsyncIterator[Questio
     yield tool
     if tool.capability == "taken":
         pictures = _PICTURE_QUESTIONS if has_pictures else ()
-        for question in (*_TOOL_QUESTIONS, *pictures):
+        for question in (*_TOOL_QUESTIONS, *_CALL_QUESTIONS, *pictures):
             yield await _send_question(model, asked, question, limit)
 
 
@@ -317,6 +341,8 @@ def describe_dialect(results: Sequence[QuestionResult]) -> dict[str, Any]:
             fields[word] = name in taken
     if "picture_in_result" in refused:
         fields["tool_pictures"] = "user" if "picture_after_result" in taken else "none"
+    if "bare_call" in refused and "blank_reasoning" in taken:
+        fields["call_reasoning"] = "required"
     if rule := _describe_tool_names(refused):
         fields["tool_names"] = rule
     if parameters := sorted(refused & _PARAMETER_NAMES):
