@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -41,6 +42,7 @@ from turnlog.projections.session.commands import (
     UndoSummary,
 )
 from turnlog.projections.session.state import SessionState
+from turnlog.services.model_facts.model_dialects import ModelDialects
 from turnlog.services.sessions.command_handler import CommandHandler, CommandOutcome
 from turnlog.services.sessions.prompt_inputs import (
     NOTHING_UNRECORDED,
@@ -55,8 +57,14 @@ LONG = "word " * 20
 """100 characters."""
 
 
-def build_summarising_blueprint(above: int | None = 500, **window: object) -> Blueprint:
-    """Return a blueprint that summarises all but the last two turns; a character is a token."""
+def build_summarising_blueprint(
+    above: int | None = 500, sum_budget: int | None = None, **window: object
+) -> Blueprint:
+    """Return a blueprint that summarises all but the last two turns; a character is a token.
+
+    `sum_budget` are the tokens that the call which summarises may have; None without a budget.
+    """
+    counter = {"chars_per_token": 1}
     made: dict[str, Any] = {
         "layers": {
             "rules": {"text": "Be brief.", "keep": "always"},
@@ -67,7 +75,10 @@ def build_summarising_blueprint(above: int | None = 500, **window: object) -> Bl
                 "messages": [{"system": ["rules"]}, {"history": "recent"}, {"user": ["input"]}],
                 "budget": "window",
             },
-            "summarise": {"messages": [{"history": "older"}, {"user": ["sum_up"]}]},
+            "summarise": {
+                "messages": [{"history": "older"}, {"user": ["sum_up"]}],
+                **({"budget": "sum"} if sum_budget else {}),
+            },
         },
         "history": {
             "recent": {
@@ -82,10 +93,11 @@ def build_summarising_blueprint(above: int | None = 500, **window: object) -> Bl
         "budget": {
             "window": {
                 "tokens": 2000,
-                "counter": {"chars_per_token": 1},
+                "counter": counter,
                 "ladder": [{"drop_oldest_pairs": {}}],
                 **window,
-            }
+            },
+            **({"sum": {"tokens": sum_budget, "counter": counter}} if sum_budget else {}),
         },
         "tools": None,
         "profiles": {"talk": {"default": True, "call": "reply"}},
@@ -126,6 +138,63 @@ async def test_older_history_is_summarised_by_a_separate_call_before_the_reply()
     roles = [each["role"] for each in shop.house.model.requests[4].messages]
     assert roles == ["system", *["user", "assistant"] * 2, "user"]
     check_window(shop.get_request_texts(4), "They spoke of words.", f"turn 2 {LONG}")
+
+
+def limit_context(shop: AgentHarness, folder: Path, tokens: int) -> None:
+    """Let a file of dialects say how many tokens the model takes."""
+    file = folder / "dialects.yaml"
+    file.write_text(f"puppet/*: {{context_tokens: {tokens}}}\n")
+    shop.house.dialects = ModelDialects(file)
+
+
+async def run_turns_with_context(folder: Path, tokens: int, kind: Blueprint) -> AgentHarness:
+    """Run six turns of a model that a file of dialects says takes so many tokens."""
+    shop = await AgentHarness(kind=kind).open_session()
+    limit_context(shop, folder, tokens)
+    for number in range(1, 7):
+        shop.house.model.scripts = []
+        submitted = await shop.house.submit_turn(f"turn {number} {LONG}")
+        assert await shop.house.run_turn(submitted) == DeliverySettled()
+    return shop
+
+
+async def test_turns_that_the_model_has_no_room_for_are_summarised_and_not_dropped(
+    tmp_path: Path,
+) -> None:
+    kind = build_summarising_blueprint(above=100_000)
+    shop = await run_turns_with_context(tmp_path, 500, kind)
+    begun = shop.list_events(SummaryBegun)
+    assert {(each.trigger.of, each.trigger.limit) for each in begun} == {("prompt", 500)}
+    assert begun[0].trigger.tokens > 500
+    assert begun[0].turns == (TurnRange(first=1, last=2),)
+    prompts = [each.manifest for each in shop.list_events(ContextAssembled)]
+    assert all(not each.steps for each in prompts if each.kind == "reply")
+
+
+@pytest.mark.parametrize(
+    ("above", "sum_budget", "last"),
+    [
+        (100_000, None, 3),
+        (100_000, 2_000, 3),
+        (300, None, 3),
+        (300, 2_000, 2),
+    ],
+)
+async def test_summary_covers_half_of_what_its_model_takes_or_what_the_view_may_have(
+    above: int, sum_budget: int | None, last: int, tmp_path: Path
+) -> None:
+    """The former summary needs room as well; a call without a budget goes by its model alone."""
+    kind = build_summarising_blueprint(above, sum_budget)
+    shop = await AgentHarness(kind=kind).open_session()
+    for number in range(1, 7):
+        refused: list[list[ScriptStep]] = [[ModelFailure("unauthorised")]]
+        refused = refused if above == 300 and number > 3 else []
+        await run_numbered_turn(shop, number, *refused)
+    limit_context(shop, tmp_path, 1_000)
+    await run_numbered_turn(shop, 7, ["They spoke of words."])
+    assert shop.list_events(SummaryBegun)[-1].turns == (TurnRange(first=1, last=last),)
+    (made,) = shop.list_events(HistorySummarised)
+    assert made.summary == PlainText(text="They spoke of words.")
 
 
 async def test_summary_refused_as_too_long_covers_fewer_turns_the_next_time() -> None:

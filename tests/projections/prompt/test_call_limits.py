@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from tests.agent_programs.history.test_summaries import build_summarising_blueprint
 from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
-from turnlog.projections.prompt.budget.admission_limits import check_turn_text
-from turnlog.projections.prompt.budget.call_limits import find_call_limits
+from turnlog.projections.prompt.assembly_inputs import ASSEMBLER_VERSION
+from turnlog.projections.prompt.budget.admission_limits import check_turn_size, check_turn_text
+from turnlog.projections.prompt.budget.call_limits import CallLimits, find_call_limits
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.token_counts import CountCorrection, ModelLimit
@@ -34,8 +36,15 @@ def build_material(blueprint: Blueprint | None = None) -> SessionMaterial:
     return SessionMaterial(blueprint=blueprint or build_summarising_blueprint())
 
 
+def find_limits(
+    state: SessionState, kind: str, model: str, assembler: int = ASSEMBLER_VERSION
+) -> CallLimits:
+    """Return the limits of a call whose model no file of dialects limits."""
+    return find_call_limits(build_material(), state, kind, model, assembler, context_tokens=None)
+
+
 def test_measured_call_counts_with_the_factor_and_knows_what_its_model_takes() -> None:
-    limits = find_call_limits(build_material(), build_state(reply=MEASURED), "reply", MODEL)
+    limits = find_limits(build_state(reply=MEASURED), "reply", MODEL)
     assert limits.counting.count_tokens("four") == 14
     assert limits.counter.measured_in == "1.1"
     assert limits.model_limit == ModelLimit(700, 800)
@@ -49,13 +58,7 @@ def test_measured_call_counts_with_the_factor_and_knows_what_its_model_takes() -
 def test_what_was_measured_of_something_else_corrects_nothing(
     kind: str, model: str, assembler: int
 ) -> None:
-    limits = find_call_limits(
-        material=build_material(),
-        state=build_state(reply=MEASURED),
-        kind=kind,
-        model=model,
-        assembler=assembler,
-    )
+    limits = find_limits(build_state(reply=MEASURED), kind, model, assembler)
     assert (limits.counting.counter.factor, limits.model_limit) == (1.0, None)
 
 
@@ -77,15 +80,13 @@ def test_models_that_take_turns_each_keep_what_was_measured(
 ) -> None:
     owl = replace(MEASURED, model="openai/owl", factor=2.0)
     state = replace(build_state(), corrections={"reply": {MODEL: MEASURED, owl.model: owl}})
-    limits = find_call_limits(
-        material=build_material(), state=state, kind="reply", model=model, assembler=assembler
-    )
+    limits = find_limits(state, "reply", model, assembler)
     assert limits.counting.counter.factor == factor
 
 
 def test_summarising_call_without_a_budget_never_drops_what_it_is_to_summarise() -> None:
     refused = replace(MEASURED, counter="chars/4")
-    limits = find_call_limits(build_material(), build_state(summarise=refused), "summarise", MODEL)
+    limits = find_limits(build_state(summarise=refused), "summarise", MODEL)
     assert limits.budget is not None
     assert limits.budget.ladder == ()
     assert limits.model_limit == ModelLimit(700, 800)
@@ -97,7 +98,7 @@ def test_text_over_the_fixed_limit_by_the_provider_count_is_refused_when_it_is_s
     text = "x" * 100
 
     def check(state: SessionState) -> None:
-        check_turn_text(material=material, state=state, text=text, inputs={}, model=MODEL)
+        check_turn_text(material, state, text, {}, MODEL, context_tokens=None)
 
     check(build_state())
     with pytest.raises(Refused) as refused:
@@ -106,3 +107,53 @@ def test_text_over_the_fixed_limit_by_the_provider_count_is_refused_when_it_is_s
         "350 tokens (counts times 3.5, as its provider counts) do not fit component query, "
         "which has 300"
     )
+
+
+TRIMMED: list[dict[str, Any]] = [
+    {"trim": {"layer": "input", "chars": [100]}},
+    {"drop_oldest_pairs": {}},
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "media_tokens", "context_tokens", "window", "refused"),
+    [
+        (700, 0, 600, {}, "text: 700 tokens of the turn do not fit the 600"),
+        (600, 0, 600, {}, None),
+        (400, 250, 600, {}, "text: 400 tokens of the turn and 250 of its parts do not fit the 600"),
+        (100, 900, 600, {}, "parts: 100 tokens of the turn and 900 of its parts do not fit"),
+        (0, 900, 600, {}, "parts: 0 tokens of the turn and 900 of its parts do not fit the 600"),
+        (700, 0, None, {}, None),
+        (2_500, 0, None, {}, None),
+        (700, 0, 600, {"ladder": TRIMMED}, None),
+        (700, 601, 600, {"ladder": TRIMMED}, "parts: 0 tokens of the turn and 601"),
+    ],
+)
+def test_turn_larger_than_the_stated_context_is_refused_unless_a_step_may_shorten_it(
+    text: int,
+    media_tokens: int,
+    context_tokens: int | None,
+    window: dict[str, Any],
+    refused: str | None,
+) -> None:
+    material = build_material(build_summarising_blueprint(**window))
+
+    def check(**corrections: CountCorrection) -> None:
+        check_turn_size(
+            material=material,
+            state=build_state(**corrections),
+            text="x" * text,
+            media_tokens=media_tokens,
+            inputs={},
+            model=MODEL,
+            context_tokens=context_tokens,
+        )
+
+    if refused is None:
+        check()
+        check(reply=MEASURED)  # The prompt is counted without what may be wrong
+        return
+    with pytest.raises(Refused) as raised:
+        check()
+    assert f"{raised.value.field}: {raised.value.detail}".startswith(refused)
+    assert "choose a model with more room" in (raised.value.fix or "")

@@ -50,6 +50,7 @@ from turnlog.services.gateway.main import serve_app
 from turnlog.services.knowledge.index_service import IndexedKnowledge
 from turnlog.services.knowledge.knowledge_service import KnowledgeService
 from turnlog.services.model_facts.attempt_pricing import AttemptPricing
+from turnlog.services.model_facts.model_dialects import ModelDialects
 from turnlog.services.overrides.override_service import OverrideService
 from turnlog.services.platform.clock import create_id, read_clock
 from turnlog.services.platform.durability import Durability
@@ -144,7 +145,9 @@ def build_use_case_parts(
         knowledge_search=IndexedKnowledge(
             store=store, signal=signal, embedder=SHIPPED_EMBEDDER, position_timeout=60
         ),
-        prompt_inputs=build_prompt_inputs(backend, sessions, "gateway"),
+        prompt_inputs=build_prompt_inputs(
+            backend, sessions, "gateway", ModelDialects(settings.model_dialects)
+        ),
         blueprints=BlueprintStore(backend.blobs),
         blueprint_folders=BlueprintFolders(
             (*settings.blueprints, *BLUEPRINT_FOLDERS, SHIPPED_BLUEPRINTS),
@@ -200,11 +203,11 @@ def build_library_parts(backend: LogBackend, source: str) -> LibraryParts:
 
 
 def build_prompt_inputs(
-    backend: LogBackend, sessions: CommandHandler, role: str
+    backend: LogBackend, sessions: CommandHandler, role: str, dialects: ModelDialects | None = None
 ) -> PromptInputLoader:
     """Make what gives calls of one process their inputs and segments."""
     segments = SegmentFetcher(build_segment_service(backend, role), sessions.texts)
-    return PromptInputLoader(sessions, segments)
+    return PromptInputLoader(sessions, segments, dialects=dialects or ModelDialects())
 
 
 @dataclass(repr=False, kw_only=True)

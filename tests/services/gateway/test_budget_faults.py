@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.services.gateway.gateway_service import RunningGateway
+from tests.services.gateway.gateway_service import MODEL, RunningGateway
 
 BLUEPRINT = """
 blueprint: {name}
@@ -76,3 +76,22 @@ async def test_turn_over_budget_fails_without_a_model_request(
         page = await small.fetch_json(f"/v1/sessions/{session}/events", types="turn-failed")
         assert page["events"][0]["data"]["code"] == "over-budget"
         assert small.model.requests == []
+
+
+async def test_turn_larger_than_what_its_model_takes_is_refused_and_not_stored(
+    idle: RunningGateway, tmp_path: Path
+) -> None:
+    file = tmp_path / "dialects.yaml"
+    file.write_text(f"{MODEL}: {{context_tokens: 100}}\n")
+    async with idle.start_another_gateway(model_dialects=file) as small:
+        session = await small.open_session()
+        stored = await small.count_stored_events()
+        url = f"/v1/sessions/{session}/turns"
+        answer = await small.http.post(url, json={"text": "a word " * 100})
+        problem = answer.json()
+        assert (answer.status_code, problem["code"], problem["field"]) == (
+            *(422, "over-budget", "text"),
+        )
+        assert "do not fit the 100 that the model takes" in problem["detail"]
+        assert await small.count_stored_events() == stored
+        assert (await small.http.post(url, json={"text": "a word"})).status_code == 202

@@ -36,6 +36,7 @@ from turnlog.services.caches.text_cache import TextReader
 from turnlog.services.command_handling.tenant_histories import LibraryParts
 from turnlog.services.media.media_use_cases import MediaUseCases
 from turnlog.services.media.turn_parts import TurnPartsIntake
+from turnlog.services.model_facts.model_dialects import ModelDialects
 from turnlog.services.overrides.override_service import OverrideService
 from turnlog.services.platform.telemetry.traces import create_tracing
 from turnlog.services.sessions.command_handler import CommandHandler
@@ -225,6 +226,7 @@ def build_gateway(
             blueprints=made.blueprints,
             overrides=overrides,
             default_model="simulated/one",
+            dialects=ModelDialects(),
             intake=TurnPartsIntake(store=made.client.media, most_bytes=MAX_PART_BYTES),
             most_bytes=262_144,
             cut_replies=cut_replies,

@@ -14,7 +14,7 @@ from itertools import groupby, takewhile
 from operator import attrgetter
 from typing import Final
 
-from turnlog.events.model.content_parts import TEXT_TYPE, MediaKind
+from turnlog.events.model.content_parts import TEXT_TYPE, MediaKind, MediaPart
 from turnlog.events.model.manifest import (
     EventTextSource,
     LeftOutPart,
@@ -99,17 +99,22 @@ def plan_media(refs: Iterable[MediaRef], model: str) -> tuple[PlannedMedia, ...]
     return tuple(PlannedMedia(ref=ref, tokens=count_media_tokens(ref.part, model)) for ref in refs)
 
 
-def leave_out_unread(
-    planned: Iterable[PlannedMedia], dialect: RequestDialect, counting: TokenCounter
-) -> tuple[PlannedMedia, ...]:
-    """Return media with a line in the place of each that the model of a dialect does not read.
+def is_read_by(part: MediaPart, dialect: RequestDialect) -> bool:
+    """Return whether the model of a dialect reads a picture, a recording or a file.
 
     A plain text is sent as a text, which every model reads.
     """
-    is_read = {"image": dialect.images, "audio": dialect.audio, "file": dialect.files}
+    kinds = {"image": dialect.images, "audio": dialect.audio, "file": dialect.files}
+    return kinds[part.kind] or part.media_type == TEXT_TYPE
+
+
+def leave_out_unread(
+    planned: Iterable[PlannedMedia], dialect: RequestDialect, counting: TokenCounter
+) -> tuple[PlannedMedia, ...]:
+    """Return media with a line in the place of each that the model of a dialect does not read."""
     return tuple(
         each
-        if is_read[each.kind] or each.ref.part.media_type == TEXT_TYPE
+        if is_read_by(each.ref.part, dialect)
         else each.leave_out(_UNREAD_RULES[each.kind], counting)
         for each in planned
     )

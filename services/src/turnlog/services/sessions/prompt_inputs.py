@@ -254,6 +254,10 @@ class PromptInputLoader:
     response_formats: ResponseFormats = field(default_factory=ResponseFormats)
     dialects: ModelDialects = field(default_factory=ModelDialects)
 
+    async def find_context_tokens(self, model: str) -> int | None:
+        """Return what a model takes by a file of dialects; None if none says so."""
+        return (await self.dialects.find_request_dialect(model)).context_tokens
+
     async def load_new_call(
         self,
         material: SessionMaterial,

@@ -176,6 +176,7 @@ class _UseCaseBuilder:
             blueprints=parts.blueprints,
             overrides=parts.overrides,
             default_model=parts.default_model,
+            dialects=parts.prompt_inputs.dialects,
             intake=TurnPartsIntake(
                 store=self.handler.texts.media.store, most_bytes=parts.max_part_bytes
             ),

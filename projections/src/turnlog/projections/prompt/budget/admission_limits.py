@@ -2,8 +2,9 @@
 
 A fixed component is never cut, so a text that exceeds its limit by itself can never be sent. The
 text of a turn is refused when it is submitted, and so are its pictures, recordings and files; an
-attribute when the session opens. All that is fixed is checked together at the start of a turn, for
-every call that the turn may make: a turn whose tools have run does not fail for its question or its
+attribute when the session opens. A turn is refused as well that by itself is more than its model
+takes by a file of dialects. All that is fixed is checked together at the start of a turn, for every
+call that the turn may make: a turn whose tools have run does not fail for its question or its
 system prompt.
 """
 
@@ -39,7 +40,7 @@ from turnlog.projections.blueprint.token_counters import (
     build_token_counter,
     format_factor,
 )
-from turnlog.projections.prompt.budget.call_limits import find_call_limits
+from turnlog.projections.prompt.budget.call_limits import find_call_limits, resolve_largest_prompt
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.tools.tool_catalog import DefinitionLimit
@@ -51,11 +52,16 @@ def check_turn_text(
     text: str | None,
     inputs: Mapping[str, JsonValue],
     model: str,
+    *,
+    context_tokens: int | None,
 ) -> None:
-    """Refuse a text that exceeds the fixed limit of its component in a call of the turn."""
+    """Refuse a text that exceeds the fixed limit of its component in a call of the turn.
+
+    `context_tokens` is what the model takes by a file of dialects; None if none says so.
+    """
     for kind in material.list_call_kinds(state):
         field, shown_text = _find_shown_text(material.blueprint.calls[kind], text, inputs)
-        limits = find_call_limits(material, state, kind, model)
+        limits = find_call_limits(material, state, kind, model, context_tokens=context_tokens)
         if not shown_text or limits.budget is None:
             continue
         _check_text(
@@ -65,6 +71,61 @@ def check_turn_text(
             budget=limits.budget,
             counting=limits.counting,
             inputs=inputs,
+        )
+
+
+def check_turn_size(
+    material: SessionMaterial,
+    state: SessionState,
+    text: str | None,
+    media_tokens: int,
+    inputs: Mapping[str, JsonValue],
+    model: str,
+    *,
+    context_tokens: int | None,
+) -> None:
+    """Refuse a turn that by itself is more than its model takes in one of its calls.
+
+    `media_tokens` are those of what the model reads, and `context_tokens` is what it takes by a
+    file of dialects; None if none says so. A provider's own counts only add to these, and may turn
+    out wrong, so they are left to the prompt.
+    """
+    for kind in material.list_call_kinds(state):
+        call = material.blueprint.calls[kind]
+        limits = find_call_limits(
+            material=material,
+            state=state,
+            kind=kind,
+            model=model,
+            context_tokens=context_tokens,
+            is_corrected=False,
+        )
+        if limits.budget and limits.model_limit and INPUT_LAYER in call.layers:
+            # Pictures of the open turn are in its prompts whatever a ladder drops.
+            steps = limits.budget.steps
+            may_shorten = any(each.registered or each.target == INPUT_LAYER for each in steps)
+            field, shown_text = _find_shown_text(call, text, inputs)
+            _check_size(
+                field=field,
+                text="" if may_shorten else shown_text,
+                media_tokens=media_tokens,
+                largest=resolve_largest_prompt(limits.budget, limits.model_limit, inputs),
+                counting=limits.counting,
+            )
+
+
+def _check_size(
+    field: str, text: str, media_tokens: int, largest: int, counting: TokenCounter
+) -> None:
+    tokens, said = _count_text(text, max(1, largest - media_tokens), counting)
+    excess = tokens + media_tokens - largest
+    if excess > 0:
+        beside = f" and {media_tokens} of its parts" if media_tokens else ""
+        raise Refused(
+            "over-budget",
+            f"{said} tokens of the turn{beside} do not fit the {largest} that the model takes",
+            field="parts" if media_tokens > tokens else field,
+            fix=f"shorten it by {excess} tokens or choose a model with more room",
         )
 
 
@@ -134,24 +195,29 @@ def _check_text(
 ) -> None:
     spec = budget.components.get(component)
     limit = resolve_limit(spec.tokens, inputs) if spec and spec.fixed else None
-    factor = counting.counter.factor
-    # No token is shorter than a byte
-    if limit is None or len(text.encode()) * factor <= limit:
+    if limit is None:
         return
-    if len(text) > limit * MAX_CHARACTERS_PER_TOKEN:
-        tokens = len(text) // MAX_CHARACTERS_PER_TOKEN
-        said = f"more than {tokens}"
-    else:
-        tokens = counting.count_tokens(text)
-        said = str(tokens)
+    tokens, said = _count_text(text, limit, counting)
     if tokens > limit:
-        counted = format_factor(factor)
+        counted = format_factor(counting.counter.factor)
         raise Refused(
             "over-budget",
             f"{said} tokens{counted} do not fit component {component}, which has {limit}",
             field=field,
             fix=f"shorten it by {tokens - limit} tokens",
         )
+
+
+def _count_text(text: str, limit: int, counting: TokenCounter) -> tuple[int, str]:
+    """Return the tokens of a text, and how an error names them; 0 for one that surely fits."""
+    # No token is shorter than a byte
+    if len(text.encode()) * counting.counter.factor <= limit:
+        return 0, "0"
+    if len(text) > limit * MAX_CHARACTERS_PER_TOKEN:
+        tokens = len(text) // MAX_CHARACTERS_PER_TOKEN
+        return tokens, f"more than {tokens}"
+    tokens = counting.count_tokens(text)
+    return tokens, str(tokens)
 
 
 def find_definition_limit(material: SessionMaterial, profile: str) -> DefinitionLimit | None:

@@ -8,7 +8,10 @@ the model takes. A call without a budget has one then, whose ladder drops the ol
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+from pydantic import JsonValue
 
 from turnlog.events.model.manifest import CounterRef
 from turnlog.projections.blueprint.schema.budget_specs import (
@@ -16,6 +19,7 @@ from turnlog.projections.blueprint.schema.budget_specs import (
     BudgetSpec,
     DropOldestPairs,
     LadderStep,
+    resolve_limit,
 )
 from turnlog.projections.blueprint.schema.call_specs import HistoryMessageSlot
 from turnlog.projections.blueprint.token_counters import TokenCounter, build_call_counter
@@ -44,6 +48,12 @@ class CallLimits:
     model_limit: ModelLimit | None = None
     """None if the provider refused no prompt as too long, and no file of dialects has a limit."""
 
+    def find_prompt_limit(self, inputs: Mapping[str, JsonValue]) -> int | None:
+        """Return the tokens that a ladder shortens a prompt to; None if nothing limits it."""
+        if self.budget is None:
+            return None
+        return resolve_prompt_limit(self.budget, self.model_limit, inputs)
+
     @property
     def counter(self) -> CounterRef:
         """The counter as the manifest records it."""
@@ -53,6 +63,22 @@ class CallLimits:
         return counter.model_copy(update={"measured_in": self.correction.measured_in})
 
 
+def resolve_prompt_limit(
+    budget: BudgetSpec, model_limit: ModelLimit | None, inputs: Mapping[str, JsonValue]
+) -> int:
+    """Return the token limit of the whole prompt: of its budget, or of its model if smaller."""
+    tokens = resolve_limit(budget.tokens, inputs)
+    return min(tokens, model_limit.tokens) if model_limit else tokens
+
+
+def resolve_largest_prompt(
+    budget: BudgetSpec, model_limit: ModelLimit | None, inputs: Mapping[str, JsonValue]
+) -> int:
+    """Return the limit of a prompt that the ladder cannot make short enough."""
+    tokens = budget.resolve_largest(inputs)
+    return min(tokens, model_limit.largest) if model_limit else tokens
+
+
 def find_call_limits(
     material: SessionMaterial,
     state: SessionState,
@@ -60,12 +86,13 @@ def find_call_limits(
     model: str,
     assembler: int = ASSEMBLER_VERSION,
     *,
+    context_tokens: int | None,
     is_corrected: bool = True,
-    context_tokens: int | None = None,
 ) -> CallLimits:
     """Return the limits of a kind of call: as the session knows them, or as its blueprint says.
 
-    `context_tokens` is what the model takes by a file of dialects; None if none says so.
+    `context_tokens` is what the model takes by a file of dialects; None if none says so. It has no
+    default, so that whatever depends on a limit has the one of the prompt that is sent.
     """
     stated = ModelLimit(context_tokens, context_tokens) if context_tokens is not None else None
     budget = material.blueprint.budget.get(material.blueprint.calls[kind].budget or "")

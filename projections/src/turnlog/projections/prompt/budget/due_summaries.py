@@ -20,7 +20,6 @@ from turnlog.events.model.memory_events import SummaryBegun, SummaryTrigger
 from turnlog.projections.blueprint.schema.budget_specs import (
     BudgetSpec,
     Ladder,
-    resolve_limit,
 )
 from turnlog.projections.blueprint.schema.call_specs import HistoryMessageSlot
 from turnlog.projections.blueprint.schema.history_specs import (
@@ -30,9 +29,12 @@ from turnlog.projections.blueprint.schema.history_specs import (
 from turnlog.projections.blueprint.schema.layer_specs import HISTORY_COMPONENT
 from turnlog.projections.blueprint.token_counters import TokenCounter
 from turnlog.projections.prompt.assembly_inputs import PromptTexts
+from turnlog.projections.prompt.budget.budget_error import WHOLE_PROMPT
 from turnlog.projections.prompt.budget.call_limits import CallLimits, find_call_limits
+from turnlog.projections.prompt.budget.plan_sizes import measure_plan
 from turnlog.projections.prompt.budget.trim_ladder import (
     BudgetContext,
+    SummaryRequest,
     UnfittedPrompt,
     apply_steps_before_summary,
     find_steps_before_summary,
@@ -79,13 +81,18 @@ class SummaryCandidate:
     """Whether that call is the next one, so that its whole prompt can be measured."""
     max_factor: float = 1.0
     """The largest factor by which the session's token counts are corrected."""
+    stated_limit: int | None = None
+    """The tokens that a prompt of the call may have, where a file of dialects says what its model
+    takes; None where none does.
+    """
 
     @property
     def view_limit(self) -> int | None:
         """The tokens that the view may have; None where only a ladder limits it."""
         if self.spec.above_tokens is None and self.is_in_ladder:
             return None
-        return self.spec.above_tokens or DEFAULT_SUMMARY_TOKENS
+        tokens = self.spec.above_tokens or DEFAULT_SUMMARY_TOKENS
+        return min(tokens, self.stated_limit or tokens)
 
     @property
     def history_limit(self) -> int | None:
@@ -96,8 +103,11 @@ class SummaryCandidate:
 
     @property
     def is_limited_by_next_call(self) -> bool:
-        """Whether a ladder of the next call decides if it is too long."""
-        return self.view_limit is None and self.is_next
+        """Whether the next call decides if it is too long: by a ladder, or for want of room.
+
+        A model that takes no more has the oldest turns dropped, which its blueprint does not know.
+        """
+        return self.is_next and (self.view_limit is None or self.stated_limit is not None)
 
     @property
     def is_in_ladder(self) -> bool:
@@ -122,7 +132,8 @@ class SummaryCandidate:
             return ()
         refs = tuple(self.selected.list_refs())
         most = sum(ref.characters for ref in refs) * MAX_TOKENS_PER_CHARACTER * self.max_factor
-        return refs if most > (self.view_limit or 0) or self.has_full_reach else ()
+        least = 0 if self.is_limited_by_next_call else self.view_limit or 0
+        return refs if most > least or self.has_full_reach else ()
 
     def list_older_turns(self) -> Sequence[SettledTurnRef]:
         """Return the turns before the latest messages, which the view keeps."""
@@ -157,9 +168,17 @@ def has_summaries(material: SessionMaterial) -> bool:
 
 
 def list_summary_candidates(
-    material: SessionMaterial, state: SessionState, at: str, inputs: Mapping[str, JsonValue]
+    material: SessionMaterial,
+    state: SessionState,
+    at: str,
+    inputs: Mapping[str, JsonValue],
+    model: str,
+    context_tokens: int | None,
 ) -> Iterator[SummaryCandidate]:
-    """Yield the views that may be summarised before the turn's first call, each once."""
+    """Yield the views that may be summarised before the turn's first call, each once.
+
+    `context_tokens` is what the model takes by a file of dialects; None if none says so.
+    """
     if state.open is None or not _is_at_start(state.open):
         return
     seen, next_kind = set(state.open.summed), material.find_call_kind(state)
@@ -168,6 +187,8 @@ def list_summary_candidates(
     for kind in material.list_call_kinds(state):
         spec = material.blueprint.calls[kind]
         budget = material.blueprint.budget.get(spec.budget or "")
+        limits = find_call_limits(material, state, kind, model, context_tokens=context_tokens)
+        is_stated = context_tokens is not None
         for slot in spec.messages:
             name = slot.history if isinstance(slot, HistoryMessageSlot) else ""
             summary = material.blueprint.resolve_view(name).summary if name else None
@@ -186,6 +207,7 @@ def list_summary_candidates(
                     inputs=inputs,
                     is_next=kind == next_kind,
                     max_factor=max_factor,
+                    stated_limit=limits.find_prompt_limit(inputs) if is_stated else None,
                 )
 
 
@@ -201,15 +223,20 @@ def find_due_summary(
     state: SessionState,
     texts: PromptTexts,
     model: str,
+    *,
+    context_tokens: int | None,
     prompt: UnfittedPrompt | None = None,
 ) -> SummaryBegun | None:
     """Return the summary to begin; None if nothing is too long or the view has no old turns.
 
-    `prompt` is the next call, where a ladder of it says what is too long. The summary takes all
-    older turns, or about as much as may stay where its call has a budget.
+    `prompt` is the next call, where that says what is too long, and `context_tokens` is what the
+    model takes by a file of dialects. The summary takes all older turns, or about as much as may
+    stay where its call has a budget.
     """
-    counting = find_call_limits(material, state, candidate.kind, model).counting
-    back, opened = candidate.history_window, state.open
+    counting = find_call_limits(
+        material, state, candidate.kind, model, context_tokens=context_tokens
+    ).counting
+    back, opened, trigger = candidate.history_window, state.open, None
     if candidate.view_limit is not None:
         trigger = _find_view_trigger(
             candidate=candidate,
@@ -218,13 +245,17 @@ def find_due_summary(
             texts=texts,
             counting=counting,
         )
-    else:
-        trigger = _find_ladder_trigger(candidate, state, prompt) if prompt else None
+    if trigger is None and prompt is not None:
+        trigger = _find_prompt_trigger(candidate, state, prompt)
     if opened is None or (trigger is None and not candidate.has_full_reach):
         return None
     taken = older = candidate.list_older_turns()
-    limits = find_call_limits(material, state, candidate.spec.call, model)
-    if most := _compute_portion(candidate, limits, trigger):
+    summarising = material.blueprint.calls[candidate.spec.call]
+    limits = find_call_limits(
+        material, state, candidate.spec.call, model, context_tokens=context_tokens
+    )
+    has_budget = summarising.budget is not None
+    if most := _compute_portion(candidate, limits, trigger, has_budget=has_budget):
         work = back.view.of == "work"
         turns_with_exchanges = zip(
             older, build_exchanges(older, texts.by_ref, counting, work=work), strict=True
@@ -247,23 +278,29 @@ def find_due_summary(
 
 
 def _compute_portion(
-    candidate: SummaryCandidate, limits: CallLimits, trigger: SummaryTrigger | None
+    candidate: SummaryCandidate,
+    limits: CallLimits,
+    trigger: SummaryTrigger | None,
+    *,
+    has_budget: bool,
 ) -> int | None:
     """Return about how many tokens one summary may cover; None without a limit.
 
-    It is what the view or its component may have. Where only the whole prompt has a limit, it is
-    half of what the call that summarises may have: the former summary needs room as well. `limits`
-    are those of that call.
+    It is what the view or its component may have. It is no more than half of what the call that
+    summarises may have where its model takes no more, or where only the whole prompt has a limit:
+    the former summary needs room as well. `limits` are those of that call, and `has_budget` says
+    whether it has one of its own.
     """
-    if limits.budget is None:
+    prompt_limit = limits.find_prompt_limit(candidate.inputs)
+    if prompt_limit is None:
         return None
-    if limits.model_limit is not None:
-        return max(1, limits.model_limit.tokens // 2)
+    half = max(1, prompt_limit // 2)
+    of_view = candidate.view_limit
     if trigger is not None and trigger.of != "prompt":
-        return trigger.limit
-    if candidate.view_limit is not None:
-        return candidate.view_limit
-    return max(1, resolve_limit(limits.budget.tokens, candidate.inputs) // 2)
+        of_view = trigger.limit
+    if of_view is None or not has_budget:
+        return half
+    return min(of_view, half) if limits.model_limit else of_view
 
 
 def _find_view_trigger(
@@ -293,16 +330,22 @@ def _find_view_trigger(
     return SummaryTrigger(of="view", tokens=tokens, limit=limit, steps=steps)
 
 
-def _find_ladder_trigger(
+def _find_prompt_trigger(
     candidate: SummaryCandidate, state: SessionState, prompt: UnfittedPrompt
 ) -> SummaryTrigger | None:
     """Apply the ladders of the next call up to the step that has the view summarised.
 
-    Turns that are kept whole, since their summary was undone, do not count. Where a rule has
+    Where no ladder has it summarised, the prompt before any step is what may be too long. Turns
+    that are kept whole, since their summary was undone, do not count. Where a rule has
     condensed all older turns already, a summary would spare nothing.
     """
     name = candidate.history_window.name
-    for request in find_summary_requests(prompt, name):
+    requests = (
+        find_summary_requests(prompt, name)
+        if candidate.is_in_ladder
+        else _iterate_whole_prompt(prompt)
+    )
+    for request in requests:
         tokens, kept = request.tokens, candidate.spec.keep_messages
         slots = [
             each for each in request.plan if isinstance(each, PlannedHistory) and each.view == name
@@ -320,6 +363,17 @@ def _find_ladder_trigger(
                 steps=request.steps,
             )
     return None
+
+
+def _iterate_whole_prompt(prompt: UnfittedPrompt) -> Iterator[SummaryRequest]:
+    """Yield the prompt before any step, if that is too long."""
+    fitting = prompt.fitting
+    beside = sum(fitting.beside.values())
+    tokens = measure_plan(prompt.plan, fitting.counting, beside).tokens
+    if tokens > fitting.limit:
+        yield SummaryRequest(
+            plan=prompt.plan, tokens=tokens, limit=fitting.limit, scope=WHOLE_PROMPT, steps=()
+        )
 
 
 def _sum_preceding_tokens(

@@ -65,6 +65,10 @@ from turnlog.projections.prompt.budget.budget_error import (
     BudgetScope,
     measure_layers,
 )
+from turnlog.projections.prompt.budget.call_limits import (
+    resolve_largest_prompt,
+    resolve_prompt_limit,
+)
 from turnlog.projections.prompt.budget.lasting_cuts import (
     DROP_IMAGES_RULE,
     DROP_REASONING_STEP,
@@ -250,7 +254,7 @@ class BudgetContext:
     )
     """Trim steps that packages register, by name."""
     model_limit: ModelLimit | None = None
-    """What the model is known to take, since its provider refused a longer prompt."""
+    """What the model is known to take, by its provider or by a file of dialects."""
     assembler: int = ASSEMBLER_VERSION
     """The version of the assembler whose steps are taken."""
     earlier: EarlierCall | None = None
@@ -259,14 +263,12 @@ class BudgetContext:
     @property
     def limit(self) -> int:
         """The token limit of the whole prompt."""
-        tokens = resolve_limit(self.budget.tokens, self.inputs)
-        return min(tokens, self.model_limit.tokens) if self.model_limit else tokens
+        return resolve_prompt_limit(self.budget, self.model_limit, self.inputs)
 
     @property
     def largest(self) -> int:
         """The limit of a prompt that the ladder cannot make short enough."""
-        tokens = self.budget.resolve_largest(self.inputs)
-        return min(tokens, self.model_limit.largest) if self.model_limit else tokens
+        return resolve_largest_prompt(self.budget, self.model_limit, self.inputs)
 
     def find_share(self, step: LadderStep) -> BudgetShare | None:
         """Return the share of its limit that a lasting cut goes to; None for any other step."""

@@ -12,11 +12,17 @@ from turnlog.events.content import encode_canonical
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused, TooLarge
 from turnlog.events.model.content_parts import MediaPart
+from turnlog.events.model.manifest import RequestDialect
 from turnlog.projections.blueprint.media_tokens import count_media_tokens
 from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.blueprint.storable_json import check_json
 from turnlog.projections.blueprint.validation.input_values import check_values
-from turnlog.projections.prompt.budget.admission_limits import check_turn_media, check_turn_text
+from turnlog.projections.prompt.budget.admission_limits import (
+    check_turn_media,
+    check_turn_size,
+    check_turn_text,
+)
+from turnlog.projections.prompt.planned_media import is_read_by
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.quotas.turn_bound import compute_turn_bound
 from turnlog.projections.session.commands import SubmitTurn
@@ -26,6 +32,7 @@ from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.command_handling.callers import Caller
 from turnlog.services.command_handling.guarded_requests import GuardedRequest
 from turnlog.services.media.turn_parts import SubmittedParts, TurnPartsIntake, place_parts
+from turnlog.services.model_facts.model_dialects import ModelDialects
 from turnlog.services.overrides.override_service import OverrideService
 from turnlog.services.sessions.command_handler import ChooseCommand, CommandHandler, CommandOutcome
 from turnlog.services.sessions.cut_replies import CutReplyReader
@@ -56,6 +63,8 @@ class TurnSubmitter:
     cut_replies: CutReplyReader
     default_model: str
     """The model of profiles that say `default`."""
+    dialects: ModelDialects
+    """What the servers of models take."""
     intake: TurnPartsIntake
     """Stores pictures, recordings and files."""
     most_bytes: int
@@ -141,12 +150,19 @@ class TurnSubmitter:
         request, placed = place_parts(guarded.form, parts)
         blueprint, is_system = material.blueprint, request.role == "system"
         model = material.resolve_model(state, self.default_model)
-        media_tokens = sum(count_media_tokens(each, model) for each in placed)
         if is_system:
             inputs = _check_system_turn(request)
         else:
-            inputs = _check_turn_inputs(material, state, request, model)
-            check_turn_media(material, state, media_tokens, inputs)
+            dialect = await self.dialects.find_request_dialect(model)
+            inputs = _check_turn_inputs(
+                material=material,
+                state=state,
+                request=request,
+                parts=placed,
+                model=model,
+                dialect=dialect,
+            )
+        media_tokens = sum(count_media_tokens(each, model) for each in placed)
         return SubmitTurn(
             text=request.text,
             policies=blueprint.policies,
@@ -176,11 +192,36 @@ class TurnSubmitter:
 
 
 def _check_turn_inputs(
-    material: SessionMaterial, state: SessionState, request: SubmitTurnRequest, model: str
+    material: SessionMaterial,
+    state: SessionState,
+    request: SubmitTurnRequest,
+    parts: tuple[MediaPart, ...],
+    model: str,
+    dialect: RequestDialect,
 ) -> dict[str, JsonValue]:
     """Return the inputs of a user's turn, which has room in the prompts of its calls."""
     inputs = check_values(material.blueprint.inputs, request.inputs, "inputs")
-    check_turn_text(material=material, state=state, text=request.text, inputs=inputs, model=model)
+    text, context_tokens = request.text, dialect.context_tokens
+    check_turn_text(
+        material=material,
+        state=state,
+        text=text,
+        inputs=inputs,
+        model=model,
+        context_tokens=context_tokens,
+    )
+    read = (each for each in parts if is_read_by(each, dialect))
+    media_tokens = sum(count_media_tokens(each, model) for each in read)
+    check_turn_media(material, state, media_tokens, inputs)
+    check_turn_size(
+        material=material,
+        state=state,
+        text=text,
+        media_tokens=media_tokens,
+        inputs=inputs,
+        model=model,
+        context_tokens=context_tokens,
+    )
     return inputs
 
 

@@ -190,7 +190,7 @@ class CallContextBuilder:
         room = (manifest.budget or 0) - manifest.tokens - JOINT_TOKENS
         digests = {name: pin.digest for name, pin in taken.tools.items()}
         texts = await self.sessions.texts.read_blobs(context.tenant, set(digests.values()))
-        counting = find_call_limits(material, state, kind, model).counting
+        counting = find_call_limits(material, state, kind, model, context_tokens=None).counting
 
         def count() -> dict[str, int]:
             return {name: counting.count_tokens(texts[each]) for name, each in digests.items()}

@@ -54,7 +54,15 @@ class SummaryStep:
             return context, None
         at = format_rfc3339(self.sessions.clock())
         inputs = await load_turn_inputs(self.sessions, state)
-        for candidate in list_summary_candidates(material, state, at, inputs):
+        context_tokens = await self.contexts.prompt_inputs.find_context_tokens(model)
+        for candidate in list_summary_candidates(
+            material=material,
+            state=state,
+            at=at,
+            inputs=inputs,
+            model=model,
+            context_tokens=context_tokens,
+        ):
             loaded = await self._load_turns(candidate, context.state)
             texts = await self._fetch_texts(loaded, context)
             if texts is None:
@@ -70,6 +78,7 @@ class SummaryStep:
                 state=context.state,
                 texts=texts,
                 model=model,
+                context_tokens=context_tokens,
                 prompt=prompt,
             ):
                 command = BeginSummary(context.attempt, found)
