@@ -22,6 +22,8 @@ from turnlog.events.store.memory_log import MemoryMediaStore
 from turnlog.events.tokens import Token, TokenEvent
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 from turnlog.services.worker.attempts.active_attempt import SentCall, start_attempt
+from turnlog.services.worker.attempts.answer_parts import AnswerMediaIntake
+from turnlog.services.worker.attempts.media_room import MediaRoom
 from turnlog.services.worker.model.direct_model import DirectModel
 from turnlog.services.worker.model.litellm_library import load_litellm
 from turnlog.services.worker.model.litellm_model import LitellmModel
@@ -132,5 +134,5 @@ async def _run_worker_reply(on: JetStreamClient, model: LanguageModel) -> list[f
     tokens = DelayRecordingTokens(on.connection)
     active = start_attempt(build_claimed_turn(), tokens)
     sent = SentCall(active.attempt, ModelRequest(model=MODEL, messages=MESSAGES))
-    await active.stream_answer(sent, model, MemoryMediaStore())
+    await active.stream_answer(sent, model, AnswerMediaIntake(MemoryMediaStore(), MediaRoom()))
     return tokens.late

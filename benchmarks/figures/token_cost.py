@@ -16,6 +16,8 @@ from turnlog.events.jetstream.stream_setup import StreamOptions as Layout
 from turnlog.events.store.memory_log import MemoryMediaStore
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 from turnlog.services.worker.attempts.active_attempt import SentCall, start_attempt
+from turnlog.services.worker.attempts.answer_parts import AnswerMediaIntake
+from turnlog.services.worker.attempts.media_room import MediaRoom
 from turnlog.services.worker.model.litellm_library import load_litellm
 from turnlog.services.worker.model.litellm_model import LitellmModel
 from turnlog.services.worker.model.model_types import FinishedAnswer, ModelRequest
@@ -86,6 +88,8 @@ async def _run_bare_stream() -> None:
 async def _run_worker_stream(on: JetStreamClient) -> None:
     active = start_attempt(build_claimed_turn(), on.tokens)
     sent = SentCall(active.attempt, ModelRequest(model=MODEL, messages=MESSAGES))
-    ended = await active.stream_answer(sent, LitellmModel(), MemoryMediaStore())
+    ended = await active.stream_answer(
+        sent, LitellmModel(), AnswerMediaIntake(MemoryMediaStore(), MediaRoom())
+    )
     assert isinstance(ended, FinishedAnswer)
     await on.connection.nc.flush()

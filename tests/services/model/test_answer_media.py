@@ -16,7 +16,8 @@ from tests.support.servers.openai_server import OpenAIServer
 from turnlog.events.content import compute_digest
 from turnlog.events.store.memory_log import MemoryMediaStore
 from turnlog.services.media.incoming_media import MAX_INCOMING_PARTS
-from turnlog.services.worker.attempts.answer_parts import store_answer_part
+from turnlog.services.worker.attempts.answer_parts import AnswerMediaIntake
+from turnlog.services.worker.attempts.media_room import MediaRoom
 from turnlog.services.worker.model.answers.answer_end import build_finished
 from turnlog.services.worker.model.answers.chunk_reader import ChunkReader
 from turnlog.services.worker.model.bounded_responses import MAX_MEDIA_FRAME_BYTES
@@ -131,19 +132,21 @@ def test_more_pictures_than_are_stored_fail_the_answer() -> None:
 
 async def test_samples_become_a_recording_that_players_play() -> None:
     store = MemoryMediaStore()
+    intake = AnswerMediaIntake(store, MediaRoom())
     delta = MediaDelta((b64encode(SAMPLES_OF_SOUND).decode(),), RAW_SOUND_TYPE)
-    part = await store_answer_part(store, "t", delta, 7)
+    part = await intake.store_part("t", delta, 7, ())
     assert (part.kind, part.media_type, part.seconds, part.at) == ("audio", "audio/wav", 1, 7)
     assert (await store.get_media("t", part.digest)).endswith(SAMPLES_OF_SOUND)
     whole = MediaDelta((b64encode(SAMPLES["audio/mpeg"]).decode(),), RAW_SOUND_TYPE)
-    kept = await store_answer_part(store, "t", whole, 0)
+    kept = await intake.store_part("t", whole, 0, ())
     assert kept.digest == compute_digest(SAMPLES["audio/mpeg"])
 
 
 @pytest.mark.parametrize("encoded", ["no base64!", ""])
 async def test_picture_without_bytes_fails_the_answer(encoded: str) -> None:
+    intake = AnswerMediaIntake(MemoryMediaStore(), MediaRoom())
     with pytest.raises(ModelFailure, match="malformed"):
-        await store_answer_part(MemoryMediaStore(), "t", MediaDelta((encoded,), "image/png"), 0)
+        await intake.store_part("t", MediaDelta((encoded,), "image/png"), 0, ())
 
 
 @pytest.mark.slow("litellm copies megabytes")

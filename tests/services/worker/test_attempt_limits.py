@@ -17,6 +17,8 @@ from turnlog.services.worker.attempts.active_attempt import (
     SentCall,
     start_attempt,
 )
+from turnlog.services.worker.attempts.answer_parts import AnswerMediaIntake
+from turnlog.services.worker.attempts.media_room import MediaRoom
 from turnlog.services.worker.attempts.output_guard import GuardViolation, OutputGuard
 from turnlog.services.worker.model.model_types import ModelRequest, ModelToolCall, ReasoningDelta
 from turnlog.services.worker.turn_context import open_context
@@ -65,5 +67,7 @@ async def test_output_rules_read_what_stands_beside_a_tool_call(place: str, esca
     model = PuppetModel(end=replace(build_finish(), tool_calls=(call,)))
     active = await start_reply(OutputGuard(hold_back="none", rules=(("secrets", find_secret),)))
     sent = SentCall(active.attempt, ModelRequest(model="m", messages=()))
-    found = await active.stream_answer(sent, model, MemoryMediaStore())
+    found = await active.stream_answer(
+        sent, model, AnswerMediaIntake(MemoryMediaStore(), MediaRoom())
+    )
     assert found == GuardViolation("secrets", "it names the secret")

@@ -131,13 +131,11 @@ class AsyncTurnlogClient(AsyncServiceConnection):
     ) -> StoredBlobView:
         """Upload a picture, a recording or a file, unless the service has these bytes.
 
-        `data` is the bytes, or the path of a file. The service checks that they are of the type.
+        `data` is the bytes, or the path of a file. The service checks that they are of the type. An
+        upload whose connection broke goes on where it was, also one of another client before.
         """
         content = tenant_operations.read_content(data)
-        stored = await self.find_blob(tenant_operations.compute_digest(content))
-        if stored is None:
-            stored = await self.send(tenant_operations.upload_blob(content, media_type))
-        return stored
+        return await self.send_upload(tenant_operations.BlobUpload(content, media_type))
 
     async def find_blob(self, digest: str) -> StoredBlobView | None:
         """Return size and type of what is stored under a digest, or None."""

@@ -16,6 +16,13 @@ from turnlog.client.operations import AnswerT, ClientOperation
 from turnlog.client.request_errors import create_error
 from turnlog.client.request_retries import compute_retry_delay
 from turnlog.client.sse_events import LineDecoder, SseDecoder, SseMessage
+from turnlog.client.tenant_operations import (
+    OFFSET_CONFLICT,
+    BlobUpload,
+    build_blob_request,
+    parse_blob_headers,
+)
+from turnlog.contract.media_payloads import StoredBlobView
 
 
 class ServiceConnection:
@@ -82,6 +89,40 @@ class ServiceConnection:
             if delay is None:
                 raise create_error(request.url, response, failure) from failure
             time.sleep(delay)
+
+    def send_upload(self, upload: BlobUpload) -> StoredBlobView:
+        """Store bytes, unless the service has them; after a failure the rest of them suffices.
+
+        Each try asks first how many bytes the service has. Behind it may be several gateways, of
+        which one alone has the beginning: where the rest is refused, the whole is sent.
+        """
+        tries = 0
+        while True:
+            tries += 1
+            lookup = build_blob_request(upload.digest, "HEAD").build_request(self._http)
+            response: httpx.Response | None = None
+            failure: httpx.RequestError | None = None
+            try:
+                response = self._fetch_response(lookup)
+                if response.is_success:
+                    return parse_blob_headers(upload.digest, response.headers)
+                if response.status_code == httpx.codes.NOT_FOUND.value:
+                    offset, response = upload.read_offset(response.headers), None
+                    response = self._send_rest(upload, offset)
+                    if response.is_success:
+                        return upload.build_rest(0).parse_answer(response)
+            except httpx.RequestError as error:
+                failure = error
+            delay = compute_retry_delay(tries, response, max_tries=self._max_tries)
+            if delay is None:
+                raise create_error(lookup.url, response, failure) from failure
+            time.sleep(delay)
+
+    def _send_rest(self, upload: BlobUpload, offset: int) -> httpx.Response:
+        response = self._fetch_response(upload.build_rest(offset).build_request(self._http))
+        if offset and response.status_code == OFFSET_CONFLICT:
+            return self._fetch_response(upload.build_rest(0).build_request(self._http))
+        return response
 
     def _fetch_response(self, request: httpx.Request) -> httpx.Response:
         """Return the response to a request with its body; a redirection is not followed."""

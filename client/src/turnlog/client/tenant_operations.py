@@ -6,6 +6,7 @@ They are about approvals, files, knowledge, prompt overrides, quotas, usage and 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -59,6 +60,40 @@ def upload_blob(content: bytes, media_type: str) -> ClientOperation[StoredBlobVi
         query={"digest": compute_digest(content)},
         headers={"Content-Type": media_type},
     )
+
+
+UPLOAD_OFFSET: Final = "Upload-Offset"
+"""The header with the bytes of an upload that the service has already."""
+
+OFFSET_CONFLICT: Final = 409
+"""The status where the service has not the bytes that an upload was to go on from."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlobUpload:
+    """Bytes to be stored, of which the service may have the beginning from a broken upload."""
+
+    content: bytes
+    media_type: str
+
+    @property
+    def digest(self) -> str:
+        """The digest under which the service stores them."""
+        return compute_digest(self.content)
+
+    def build_rest(self, offset: int) -> ClientOperation[StoredBlobView]:
+        """Return the upload of the bytes from an offset on; of all of them from 0 on."""
+        whole = upload_blob(self.content, self.media_type)
+        if not offset:
+            return whole
+        headers = {**whole.headers, UPLOAD_OFFSET: str(offset)}
+        return replace(whole, content=self.content[offset:], headers=headers)
+
+    def read_offset(self, headers: httpx.Headers) -> int:
+        """Return how many bytes the service says that it has; 0 for what cannot be."""
+        stated = headers.get(UPLOAD_OFFSET, "")
+        offset = int(stated) if stated.isdecimal() else 0
+        return offset if offset < len(self.content) else 0
 
 
 def build_blob_request(digest: str, method: str) -> ClientOperation[bytes]:

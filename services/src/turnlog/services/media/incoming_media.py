@@ -20,6 +20,9 @@ from turnlog.services.platform.concurrency import run_text_work
 MAX_INCOMING_PARTS: Final = 32
 """Most media of one answer or of one result that are stored."""
 
+MAX_INCOMING_BYTES: Final = 2 * MAX_MEDIA_BYTES
+"""Most bytes of all media of one answer or of one result, as of those of a turn by default."""
+
 
 @dataclass(frozen=True, slots=True)
 class IncomingMedia:
@@ -35,6 +38,11 @@ def format_media_line(name: str | None, media_type: str, size: int) -> str:
     """Return the line that a text has in the place of media."""
     named = f"{name}, " if name else ""
     return f"({named}{media_type}, {size} bytes)"
+
+
+def measure_decoded(encoded: str) -> int:
+    """Return how many bytes a text of base64 has, without decoding it."""
+    return len(encoded) // 4 * 3 - encoded[-2:].count("=")
 
 
 async def store_incoming_media(

@@ -32,6 +32,7 @@ from turnlog.services.worker.attempts.active_attempt import (
     SentCall,
     build_model_request,
 )
+from turnlog.services.worker.attempts.answer_parts import AnswerMediaIntake
 from turnlog.services.worker.attempts.attempt_outcomes import AttemptEnd, describe_attempt
 from turnlog.services.worker.attempts.call_context import (
     CallContextBuilder,
@@ -209,7 +210,8 @@ class CallRunner:
         session = active.context.session
         with self.tracing.start_chat_span(session, sent.attempt.call, request.model) as span:
             try:
-                media = self.sessions.texts.media.store
+                store = self.sessions.texts.media.store
+                media = AnswerMediaIntake(store, self.contexts.answer_room)
                 finished = await active.stream_answer(sent, self.model, media)
             except (ModelFailure, SafetyCheckFailure) as failure:
                 record_failure(span, failure.code)

@@ -18,7 +18,7 @@ from turnlog.events.model.attempt_figures import AttemptTimings, AttemptUsage
 from turnlog.events.model.content_parts import MediaPart
 from turnlog.events.model.manifest import Manifest
 from turnlog.events.recorded_reasoning import WITHHELD_MARK
-from turnlog.events.store.ports import MediaStore, TokenStream
+from turnlog.events.store.ports import TokenStream
 from turnlog.events.tokens import (
     AttemptAbandoned,
     AttemptAlive,
@@ -40,7 +40,7 @@ from turnlog.projections.session.next_call import CallStage
 from turnlog.projections.session.rules.outcome_commands import AttemptReport
 from turnlog.projections.tools.step_tools import StepToolRoom
 from turnlog.services.media.incoming_media import format_media_line
-from turnlog.services.worker.attempts.answer_parts import store_answer_part
+from turnlog.services.worker.attempts.answer_parts import AnswerMediaIntake
 from turnlog.services.worker.attempts.call_context import PreparedCall
 from turnlog.services.worker.attempts.output_guard import GuardViolation, OutputGuard
 from turnlog.services.worker.model.answers.reasoning_joiner import (
@@ -272,7 +272,7 @@ class ActiveAttempt:
             await self.publisher.publish_activity(self.attempt, doing)
 
     async def stream_answer(
-        self, sent: SentCall, model: LanguageModel, media: MediaStore
+        self, sent: SentCall, model: LanguageModel, media: AnswerMediaIntake
     ) -> FinishedAnswer | GuardViolation:
         """Make the call and publish what the guard releases; raises `ModelFailure`.
 
@@ -307,7 +307,7 @@ class ActiveAttempt:
             progress.reasoning_length += len(piece.text)
 
     async def _add_chunk(
-        self, chunk: TextDelta | MediaDelta | FinishedAnswer, media: MediaStore
+        self, chunk: TextDelta | MediaDelta | FinishedAnswer, media: AnswerMediaIntake
     ) -> str | GuardViolation:
         progress = self.progress
         if isinstance(chunk, FinishedAnswer):
@@ -325,7 +325,7 @@ class ActiveAttempt:
         progress.follows_part = False
         return await progress.guard.add_text(text)
 
-    async def _store_part(self, delta: MediaDelta, media: MediaStore) -> str:
+    async def _store_part(self, delta: MediaDelta, media: AnswerMediaIntake) -> str:
         """Store a picture, a recording or a file, and return the line in its place."""
         progress, text = self.progress, self.text
         if not self.is_streamed and self.stage != "act":
@@ -333,7 +333,7 @@ class ActiveAttempt:
             raise ModelFailure("malformed", detail)
         begin = "\n" if text and not text.endswith("\n") else ""
         at = len(text) + len(begin)
-        part = await store_answer_part(media, self.context.tenant, delta, at)
+        part = await media.store_part(self.context.tenant, delta, at, progress.parts)
         progress.parts, progress.follows_part = (*progress.parts, part), True
         return begin + format_media_line(part.name, part.media_type, part.size)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import binascii
 from base64 import b64decode
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from struct import pack
 from typing import Final
@@ -12,9 +14,15 @@ from turnlog.events.model.content_parts import MAX_MEDIA_BYTES, MediaPart
 from turnlog.events.storable_text import replace_unstorable
 from turnlog.events.store.ports import MediaStore
 from turnlog.projections.blueprint.storable_json import cut_text
-from turnlog.services.media.incoming_media import IncomingMedia, store_incoming_media
+from turnlog.services.media.incoming_media import (
+    MAX_INCOMING_BYTES,
+    IncomingMedia,
+    measure_decoded,
+    store_incoming_media,
+)
 from turnlog.services.media.media_types import HEAD_BYTES, UNSPECIFIED_TYPE, detect_media_type
 from turnlog.services.platform.concurrency import run_text_work
+from turnlog.services.worker.attempts.media_room import MediaRoom
 from turnlog.services.worker.model.model_types import RAW_SOUND_TYPE, MediaDelta, ModelFailure
 
 MAX_NAME_CHARACTERS: Final = 200
@@ -25,13 +33,30 @@ _SAMPLES_PER_SECOND: Final = 24_000
 _SAMPLE_BYTES: Final = 2
 
 
-async def store_answer_part(
-    store: MediaStore, tenant: str, delta: MediaDelta, at: int
-) -> MediaPart:
-    """Store media of an answer and return its part; raises `ModelFailure` for what is none."""
-    size = sum(map(len, delta.pieces))
-    media = await run_text_work(partial(_decode_media, delta), size)
-    return await store_incoming_media(store, tenant, media, at)
+@dataclass(frozen=True, slots=True)
+class AnswerMediaIntake:
+    """Stores the media of answers, as many at a time as a process has room for."""
+
+    store: MediaStore
+    room: MediaRoom
+
+    async def store_part(
+        self, tenant: str, delta: MediaDelta, at: int, before: Sequence[MediaPart]
+    ) -> MediaPart:
+        """Store media of an answer and return its part; `before` are those stored of it.
+
+        Raises `ModelFailure` for what is none, and for an answer that has too much. Waits for room
+        in memory before anything is decoded.
+        """
+        characters = sum(map(len, delta.pieces))
+        total = sum(each.size for each in before) + sum(map(measure_decoded, delta.pieces))
+        if total > MAX_INCOMING_BYTES:
+            detail = f"its pictures, recordings and files are more than {MAX_INCOMING_BYTES} bytes"
+            raise ModelFailure("too_long", detail)
+        with self.room.open_share() as share:
+            await share.reserve(characters)
+            media = await run_text_work(partial(_decode_media, delta), characters)
+            return await store_incoming_media(self.store, tenant, media, at)
 
 
 def _decode_media(delta: MediaDelta) -> IncomingMedia:

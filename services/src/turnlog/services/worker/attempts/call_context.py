@@ -110,7 +110,9 @@ class CallContextBuilder:
     sends_body: Callable[[str], bool] = lambda _: False
     """Returns whether the server of a model is sent the recorded request byte for byte."""
     media_room: MediaRoom = field(default_factory=MediaRoom)
-    """Room for the media of all calls of the process."""
+    """Room for what all calls of the process send."""
+    answer_room: MediaRoom = field(default_factory=MediaRoom)
+    """Room for what comes with their answers."""
 
     async def prepare_call(
         self, context: TurnContext, planned: PlannedPrompt | None, share: MediaShare

@@ -1,7 +1,9 @@
 """Room in memory for the pictures, recordings and files of all calls that a process makes.
 
-A request has its media several times in memory, from when they are read to the end of the answer.
-A call whose media do not fit beside those of the others waits until some of these have ended, in
+A request has its media several times in memory, from when they are read to the end of the answer,
+and what comes with an answer is there until it is stored. There is a room for each of the two: a
+call that waits with a picture of its answer holds what it has sent, and would wait for itself. A
+call whose media do not fit beside those of the others waits until some of these have ended, in
 the order in which calls came. Calls without media never wait.
 """
 
@@ -100,6 +102,11 @@ class MediaShare:
         is_reserved = self.room.try_reserve(size)
         self.size, self.missing = (size, 0) if is_reserved else (0, size)
         return is_reserved
+
+    async def reserve(self, size: int) -> None:
+        """Wait until so many bytes are reserved, in place of what was reserved."""
+        if not self.try_reserve(size):
+            await self.wait_for_room()
 
     async def wait_for_room(self) -> None:
         """Wait until what is missing is reserved."""

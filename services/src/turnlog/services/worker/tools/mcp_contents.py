@@ -1,7 +1,8 @@
 """What the contents of an MCP result become: a text for prompts, and the media beside it.
 
 A content that is no text has a line in the text, at its place: its type and size, or the address of
-a link. So a model that takes no pictures knows that there is one, and so does a later turn.
+a link. So a model that takes no pictures knows that there is one, and so does a later turn. A line
+is all that is left of what is too much for one result.
 """
 
 from __future__ import annotations
@@ -10,14 +11,19 @@ import binascii
 from base64 import b64decode
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pydantic import JsonValue
 
 from turnlog.events.content import encode_canonical
 from turnlog.events.storable_text import replace_unstorable
 from turnlog.projections.blueprint.storable_json import cut_text
-from turnlog.services.media.incoming_media import IncomingMedia, format_media_line
+from turnlog.services.media.incoming_media import (
+    MAX_INCOMING_BYTES,
+    IncomingMedia,
+    format_media_line,
+    measure_decoded,
+)
 from turnlog.services.platform.concurrency import run_in_thread, run_text_work
 from turnlog.services.worker.tools.tool_server_types import ToolAnswer
 
@@ -37,14 +43,14 @@ async def convert_result(result: CallToolResult) -> ToolAnswer:
 
 
 def _convert_result(result: CallToolResult) -> ToolAnswer:
-    read = [*map(_read_content, result.content)]
-    media = tuple(each for _, each in read if each)
+    read = _read_contents(result.content)
+    media = tuple(each.media for each in read if each.media)
     if result.structured_content is None:
-        text = "\n".join([line for line, _ in read])
+        text = "\n".join([each.text for each in read])
     else:
         value = _unwrap_value(result.structured_content)
         structured = value if isinstance(value, str) else encode_canonical(value)
-        text = "\n".join([structured, *(line for line, each in read if each)])
+        text = "\n".join([structured, *(each.text for each in read if each.is_line)])
     return ToolAnswer(replace_unstorable(text), failed=result.is_error, media=media)
 
 
@@ -55,11 +61,12 @@ async def convert_prompt(result: GetPromptResult) -> ToolAnswer:
 
 
 def _convert_prompt(result: GetPromptResult) -> ToolAnswer:
-    read = [_read_content(each.content) for each in result.messages]
+    read = _read_contents([each.content for each in result.messages])
     roles = [each.role for each in result.messages]
-    lines = [f"{role}: {line}" for role, (line, _) in zip(roles, read, strict=True)]
-    text = read[0][0] if len(read) == 1 else "\n".join(lines)
-    return ToolAnswer(replace_unstorable(text), media=tuple(each for _, each in read if each))
+    lines = [f"{role}: {each.text}" for role, each in zip(roles, read, strict=True)]
+    text = read[0].text if len(read) == 1 else "\n".join(lines)
+    media = tuple(each.media for each in read if each.media)
+    return ToolAnswer(replace_unstorable(text), media=media)
 
 
 def _measure_contents(contents: Iterable[ContentBlock]) -> int:
@@ -72,11 +79,35 @@ def _get_text(block: ContentBlock) -> str | None:
     return text if isinstance(text, str) else None
 
 
-def _read_content(block: ContentBlock) -> tuple[str, IncomingMedia | None]:
-    media = _read_media(block)
-    if media is None:
-        return _format_block(block), None
-    return format_media_line(media.name, media.media_type, len(media.data)), media
+class _ReadContent(NamedTuple):
+    """A content as a text, or as the line in its place."""
+
+    text: str
+    media: IncomingMedia | None = None
+    is_line: bool = False
+    """Whether it is a line in the place of media."""
+
+
+def _read_contents(blocks: Iterable[ContentBlock]) -> list[_ReadContent]:
+    """Read the blocks of a result.
+
+    What is more than `MAX_INCOMING_BYTES` with those before it is not decoded; its line says so.
+    """
+    read: list[_ReadContent] = []
+    left = MAX_INCOMING_BYTES
+    for block in blocks:
+        size = measure_decoded(_get_encoded(block) or "")
+        if size > left:
+            limit = f"a result has at most {MAX_INCOMING_BYTES}"
+            line = f"({block.type}, {size} bytes, left out: {limit})"
+            read.append(_ReadContent(line, is_line=True))
+        elif media := _read_media(block):
+            left -= len(media.data)
+            line = format_media_line(media.name, media.media_type, len(media.data))
+            read.append(_ReadContent(line, media, is_line=True))
+        else:
+            read.append(_ReadContent(_format_block(block)))
+    return read
 
 
 def _get_encoded(block: ContentBlock) -> str | None:
