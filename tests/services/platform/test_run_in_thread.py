@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 import threading
@@ -44,3 +45,18 @@ async def test_thread_exception_is_raised_in_the_awaiting_task() -> None:
 
 def test_endless_thread_does_not_delay_process_exit() -> None:
     subprocess.run([sys.executable, "-c", LEAVES], check=True, timeout=60)
+
+
+async def test_event_loop_goes_on_before_the_thread_has_begun() -> None:
+    """A machine may be so busy that a new thread gets no processor for long."""
+    begun: list[str] = []
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(60)  # A thread runs when this one waits for something, and not before
+    try:
+        work = asyncio.create_task(run_in_thread(lambda: begun.append("work")))
+        await asyncio.sleep(0)
+        before = [*begun]
+    finally:
+        sys.setswitchinterval(usual)
+    await work
+    assert (before, begun) == ([], ["work"])
