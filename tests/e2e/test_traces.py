@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 import pytest_asyncio
 
-from tests.e2e.trace_collector import TraceCollector, run_collector
+from tests.e2e.trace_collector import CollectedSpan, TraceCollector, run_collector
 from tests.support.processes.process_host import ProcessHost
 from tests.support.processes.turnlog_up import run_turnlog_up
 from tests.support.servers.model_behaviours import ModelAnswer, ModelRefusal
@@ -21,9 +21,11 @@ pytestmark = [
 ]
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
+REFUSED = "1bf7651916cd43dd8448eb211c80319d"
+"""The trace of a turn that fails."""
 SPAN = "b7ad6b7169203331"
 ASKED, REPLIED = "What is nobody to read?", "Nothing of this."
-CHAT = "chat openai/gpt-4o-mini"
+CHAT = "chat gpt-4o-mini"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -33,6 +35,10 @@ class TracedTurn:
     collector: TraceCollector
     session: str
     events: list[RecordedEvent]
+
+    def find_spans(self, service: str, name: str) -> list[CollectedSpan]:
+        """Find the spans of one name that are of the turn."""
+        return [span for span in self.collector.find_spans(service, name) if span.trace == TRACE]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -50,20 +56,27 @@ async def traced(host: ProcessHost, provider: OpenAIServer) -> AsyncIterator[Tra
             )
             assert answer.json()["reply"] == REPLIED
             events = await up.service.list_events(session)
+            provider.queue_behaviours(ModelRefusal(status=401, message=ASKED))
+            path = f"/v1/sessions/{session}/turns?wait=150"
+            refused = await up.service.http.post(
+                path, json={"text": ASKED}, headers={"traceparent": f"00-{REFUSED}-{SPAN}-01"}
+            )
+            assert refused.json()["status"] == "failed"
+            assert (await up.service.http.get("/")).status_code == 200
             # Its rows are written, and the projector's span has arrived.
             await up.service.list_calls(session)
         yield TracedTurn(collector, session, events)
 
 
 async def test_turn_is_one_trace_that_begins_before_the_gateway(traced: TracedTurn) -> None:
-    (request,) = traced.collector.find_spans("gateway", "POST /v1/sessions/{session}/turns")
+    (request,) = traced.find_spans("gateway", "POST /v1/sessions/{session}/turns")
     # A worker begins a turn again, in a span of its own, when the log was out of its reach.
-    turns = traced.collector.find_spans("worker", "invoke_workflow turn")
-    chats = traced.collector.find_spans("worker", CHAT)
+    turns = traced.find_spans("worker", "invoke_workflow turn")
+    first, second, _ = chats = traced.collector.find_spans("worker", CHAT)
     assert (request.trace, request.parent) == (TRACE, SPAN)
     assert {(turn.trace, turn.parent) for turn in turns} == {(TRACE, request.id)}
-    assert [chat.trace for chat in chats] == [TRACE] * 2
-    assert {chat.parent for chat in chats} <= {turn.id for turn in turns}
+    assert [chat.trace for chat in chats] == [TRACE, TRACE, REFUSED]
+    assert {first.parent, second.parent} <= {turn.id for turn in turns}
 
 
 async def test_every_event_of_a_turn_names_its_trace(traced: TracedTurn) -> None:
@@ -81,18 +94,35 @@ async def test_projection_spans_link_to_the_traces_of_their_events_without_joini
 
 
 async def test_spans_have_the_attributes_of_the_conventions(traced: TracedTurn) -> None:
-    (request,) = traced.collector.find_spans("gateway", "POST /v1/sessions/{session}/turns")
+    (request,) = traced.find_spans("gateway", "POST /v1/sessions/{session}/turns")
     assert {name: request.attributes[name] for name in request.attributes if "http." in name} == {
         "http.request.method": "POST",
         "http.route": "/v1/sessions/{session}/turns",
         "http.response.status_code": "200",
     }
-    failed, answered = traced.collector.find_spans("worker", CHAT)
+    failed, answered = traced.find_spans("worker", CHAT)
     assert failed.attributes["error.type"] == "server_error"
     assert answered.attributes["gen_ai.usage.input_tokens"] == "7"
     assert answered.attributes["gen_ai.usage.output_tokens"] == "2"
-    for span in (failed, answered, *traced.collector.find_spans("worker", "invoke_workflow turn")):
+    assert answered.attributes["gen_ai.request.model"] == "gpt-4o-mini"
+    assert answered.attributes["turnlog.model"] == "openai/gpt-4o-mini"
+    assert answered.attributes["gen_ai.usage.cache_read.input_tokens"] == "0"
+    assert float(answered.attributes["gen_ai.response.time_to_first_chunk"]) > 0
+    assert answered.attributes["gen_ai.response.id"]
+    for span in (failed, answered, *traced.find_spans("worker", "invoke_workflow turn")):
         assert span.attributes["gen_ai.conversation.id"] == traced.session
+
+
+async def test_span_of_a_failed_turn_is_an_error(traced: TracedTurn) -> None:
+    turns = traced.collector.find_spans("worker", "invoke_workflow turn")
+    assert {turn.is_error for turn in turns if turn.trace == TRACE} == {False}
+    (failed,) = [turn for turn in turns if turn.trace == REFUSED]
+    assert (failed.is_error, failed.attributes["error.type"]) == (True, "unauthorised")
+
+
+async def test_files_of_the_page_and_health_checks_have_no_spans(traced: TracedTurn) -> None:
+    names = {span.name for span in traced.collector.spans if span.service == "turnlog-gateway"}
+    assert {name for name in names if " /v1/" not in name} == set()
 
 
 @pytest.mark.promise("P19")

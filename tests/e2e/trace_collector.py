@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import KeyValue
+from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +25,7 @@ class CollectedSpan:
     links: tuple[str, ...]
     """Traces it links to."""
     attributes: Mapping[str, str]
+    is_error: bool
     everything: str
     """The whole span as text, to search for what must not be in it."""
 
@@ -79,6 +81,7 @@ def _parse_spans(sent: bytes) -> list[CollectedSpan]:
             parent=span.parent_span_id.hex(),
             links=tuple(link.trace_id.hex() for link in span.links),
             attributes=_read_attributes(span.attributes),
+            is_error=span.status.code == Status.STATUS_CODE_ERROR,
             everything=str(span),
         )
         for resource in request.resource_spans
@@ -88,4 +91,7 @@ def _parse_spans(sent: bytes) -> list[CollectedSpan]:
 
 
 def _read_attributes(attributes: Iterable[KeyValue]) -> dict[str, str]:
-    return {each.key: each.value.string_value or str(each.value.int_value) for each in attributes}
+    return {
+        each.key: str(getattr(each.value, each.value.WhichOneof("value") or "string_value"))
+        for each in attributes
+    }

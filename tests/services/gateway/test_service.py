@@ -195,7 +195,8 @@ async def test_request_span_has_its_route_as_name_and_is_the_parent_of_events(
     ) as stand:
         session = await stand.open_session()
         await stand.submit_turn(session)
-        await stand.http.get("/nowhere")
+        await stand.http.get("/v1/nowhere")
+        await stand.http.get("/")
     named = {span.name: span for span in spans.get_finished_spans()}
     assert list(named) == ["POST /v1/sessions", "POST /v1/sessions/{session}/turns", "GET"]
     last = await backend.log.read_last_event(fresh_tenant, session)

@@ -20,6 +20,7 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from turnlog.contract.api_paths import API
 from turnlog.events.errors import Refused, TooLarge
 from turnlog.projections.blueprint.sent_names import quote_sent_name
 from turnlog.services.http.problem_details import create_error_response
@@ -165,7 +166,7 @@ class TracingMiddleware:
     tracing: Tracing
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] != "http" or not scope["path"].startswith(f"{API}/"):
             await self.app(scope, receive, send)
             return
         method: str = scope["method"]

@@ -24,7 +24,12 @@ from turnlog.projections.session.rules.outcome_commands import TurnUnroutable
 from turnlog.projections.tools.tool_aliases import list_model_names
 from turnlog.services.extensions.resolver_contract import ResolverFailure
 from turnlog.services.platform.concurrency import run_text_work
-from turnlog.services.platform.telemetry.traces import Tracing, record_answer, record_failure
+from turnlog.services.platform.telemetry.traces import (
+    Tracing,
+    record_answer,
+    record_failure,
+    record_withheld_answer,
+)
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.worker.attempts.active_attempt import (
     ActiveAttempt,
@@ -217,9 +222,9 @@ class CallRunner:
                 record_failure(span, failure.code)
                 raise
             if isinstance(finished, GuardViolation):
-                record_answer(span, "safety", None)
+                record_withheld_answer(span)
             else:
-                record_answer(span, finished.finish_reason, finished.usage)
+                record_answer(span, finished, active.progress.first_token)
             return finished
 
 

@@ -23,7 +23,7 @@ from turnlog.projections.session.commands import ClaimTurn
 from turnlog.projections.session.state import SessionState
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.cut_replies import join_tokens, read_shown_text
-from turnlog.services.worker.turn_context import AttemptSuperseded, TurnContext
+from turnlog.services.worker.turn_context import AttemptSuperseded, TurnContext, trace_failed_turn
 from turnlog.services.worker.turn_delivery import TurnDelivery, compute_redelivery_wait
 
 
@@ -130,4 +130,5 @@ class TurnClaims:
         done = await self.sessions.handle(
             context.tenant, context.session, choose, context.by, expected_state=context.state
         )
+        trace_failed_turn(done.events)
         return done.state

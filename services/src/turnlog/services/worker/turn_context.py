@@ -7,8 +7,11 @@ attempt that lost its lease must not act, which `find_claimed_turn` checks.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.model.turn_events import TurnFailed
 from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import AttemptRef, Command
@@ -16,7 +19,7 @@ from turnlog.projections.session.open_turn import OpenTurn
 from turnlog.projections.session.rules.attempt_events import find_claimed_turn, get_attempt_ref
 from turnlog.projections.session.state import SessionState
 from turnlog.services.command_handling.idempotent_commands import CommandMetadata
-from turnlog.services.platform.telemetry.traces import get_traceparent
+from turnlog.services.platform.telemetry.traces import get_traceparent, record_turn_failure
 from turnlog.services.sessions.command_handler import CommandHandler
 
 
@@ -91,4 +94,12 @@ async def append_command(
 ) -> TurnContext:
     """Carry out a command in the session of a turn; return the context with the state after it."""
     done = await sessions.handle(context.tenant, context.session, command, context.by)
+    trace_failed_turn(done.events)
     return context.move_to(done.state)
+
+
+def trace_failed_turn(events: Iterable[RecordedEvent]) -> None:
+    """Mark the current span, which is that of a turn, as failed if one of these events fails it."""
+    for recorded in events:
+        if isinstance(recorded.event, TurnFailed):
+            record_turn_failure(recorded.event.code)

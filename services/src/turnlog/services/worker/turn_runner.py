@@ -63,6 +63,7 @@ from turnlog.services.worker.turn_context import (
     TurnContext,
     append_command,
     open_context,
+    trace_failed_turn,
 )
 from turnlog.services.worker.turn_delivery import (
     DeliveryDeferred,
@@ -145,7 +146,8 @@ class TurnRunner:
         shown = await read_shown_text(self.tokens, state.tenant, state.session, state.open)
         command = FailBrokenTurn(delivery.turn, policies, shown)
         by = CommandMetadata("worker", state.open.submission.event)
-        await self.sessions.handle(delivery.tenant, delivery.session, command, by)
+        done = await self.sessions.handle(delivery.tenant, delivery.session, command, by)
+        trace_failed_turn(done.events)
 
     async def _load_policies(self, state: SessionState) -> Policies:
         """Return a session's policies; the defaults where its blueprint cannot be read."""

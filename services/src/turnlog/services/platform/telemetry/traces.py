@@ -7,7 +7,7 @@ nothing is recorded, but the trace context of callers is still passed on.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
@@ -59,16 +59,21 @@ class Tracing:
 
     @contextmanager
     def start_chat_span(self, session: str, call: str, model: str) -> Generator[Span]:
-        """Start the span of one attempt of a call, within the span of its turn."""
+        """Start the span of one attempt of a call, within the span of its turn.
+
+        The conventions have a model by its provider's name; litellm's is `turnlog.model`.
+        """
+        name = model.partition("/")[2] or model
         attributes = {
             **_build_session_attributes(session),
             "gen_ai.operation.name": "chat",
             "gen_ai.provider.name": parse_provider(model),
-            "gen_ai.request.model": model,
+            "gen_ai.request.model": name,
             "gen_ai.request.stream": True,
             "turnlog.call": call,
+            "turnlog.model": model,
         }
-        with self._start_span(f"chat {model}", SpanKind.CLIENT, None, attributes) as span:
+        with self._start_span(f"chat {name}", SpanKind.CLIENT, None, attributes) as span:
             yield span
 
     @contextmanager
@@ -132,20 +137,62 @@ class CountedTokens(Protocol):
     def input_tokens(self) -> int: ...
     @property
     def output_tokens(self) -> int: ...
+    @property
+    def cached_input_tokens(self) -> int: ...
+    @property
+    def cache_write_tokens(self) -> int: ...
+    @property
+    def reasoning_tokens(self) -> int: ...
 
 
-def record_answer(span: Span, finish: str, usage: CountedTokens | None) -> None:
-    """Record an answer's finish reason and token counts on its span."""
-    span.set_attribute("gen_ai.response.finish_reasons", [finish])
-    if usage is not None:
-        span.set_attribute("gen_ai.usage.input_tokens", usage.input_tokens)
-        span.set_attribute("gen_ai.usage.output_tokens", usage.output_tokens)
+class ReportedAnswer(Protocol):
+    """The end of an answer, as the provider sent it."""
+
+    @property
+    def finish_reason(self) -> str: ...
+    @property
+    def usage(self) -> CountedTokens | None: ...
+    @property
+    def model(self) -> str: ...
+    @property
+    def response_id(self) -> str | None: ...
+
+
+def record_answer(span: Span, answer: ReportedAnswer, first_chunk: int | None) -> None:
+    """Record how an answer ended, what it took, and the milliseconds to its first piece."""
+    attributes: dict[str, str | int | float | Sequence[str]] = {
+        "gen_ai.response.finish_reasons": [answer.finish_reason],
+        "gen_ai.response.model": answer.model,
+    }
+    if answer.response_id is not None:
+        attributes["gen_ai.response.id"] = answer.response_id
+    if first_chunk is not None:
+        attributes["gen_ai.response.time_to_first_chunk"] = first_chunk / 1000
+    if (usage := answer.usage) is not None:
+        attributes |= {
+            "gen_ai.usage.input_tokens": usage.input_tokens,
+            "gen_ai.usage.output_tokens": usage.output_tokens,
+            "gen_ai.usage.cache_read.input_tokens": usage.cached_input_tokens,
+            "gen_ai.usage.cache_creation.input_tokens": usage.cache_write_tokens,
+            "gen_ai.usage.reasoning.output_tokens": usage.reasoning_tokens,
+        }
+    span.set_attributes(attributes)
+
+
+def record_withheld_answer(span: Span) -> None:
+    """Record that a rule withheld an answer before it was whole."""
+    span.set_attribute("gen_ai.response.finish_reasons", ["safety"])
 
 
 def record_failure(span: Span, code: str) -> None:
     """Mark a span as failed, with the error code only."""
     span.set_status(StatusCode.ERROR, code)
     span.set_attribute("error.type", code)
+
+
+def record_turn_failure(code: str) -> None:
+    """Mark the current span, which is that of a turn, as failed."""
+    record_failure(trace.get_current_span(), code)
 
 
 def create_tracing(service: str, endpoint: str | None) -> Tracing:

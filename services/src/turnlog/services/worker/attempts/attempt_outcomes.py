@@ -83,7 +83,7 @@ from turnlog.services.worker.model.model_types import (
 from turnlog.services.worker.model.usage_estimate import estimate_usage
 from turnlog.services.worker.tools.stored_results import load_result
 from turnlog.services.worker.tools.tool_server_types import ToolServerFailure
-from turnlog.services.worker.turn_context import TurnContext
+from turnlog.services.worker.turn_context import TurnContext, trace_failed_turn
 from turnlog.services.worker.turn_delivery import (
     DeliveryDeferred,
     DeliverySettled,
@@ -208,6 +208,7 @@ class OutcomeRecorder:
             fault = AttemptFault(code=refusal.code, detail=refusal.detail, retryable=False)
             outcome = AttemptFailed(fault=fault, allows_fallback=False, has_partial=False)
             done = await self._record_outcome(active, report, outcome)
+        trace_failed_turn(done.events)
         following = find_started_attempt(done)
         if following is None:
             return find_verdict(done.state, active.attempt)
