@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
-import sys
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 import pytest
 
@@ -18,6 +13,7 @@ from tests.projections.store.session_histories import (
     build_submitted,
 )
 from tests.services.projector.projector_runner import ProjectorRunner
+from tests.support.processes.forking_process import start_forking_process
 from turnlog.events.jetstream.jetstream_client import open_client as opened_nats
 from turnlog.events.jetstream.stream_setup import StreamOptions
 from turnlog.projections.store.engine import ReadModelStore
@@ -27,7 +23,7 @@ pytestmark = pytest.mark.slow("rows are built many times over, on both databases
 POINTS = 10
 
 _KILLED = """
-import asyncio, os, signal, sys
+import os, signal, sys
 from sqlalchemy import event
 from turnlog.events.jetstream.stream_setup import StreamOptions
 from turnlog.events.jetstream.jetstream_client import open_client
@@ -37,8 +33,8 @@ from turnlog.services.platform.telemetry.traces import create_tracing
 
 nats_url, database_url, tenant = sys.argv[1:]
 
-async def main(number):
-    left = number
+async def main(written):
+    left = number = int(written)
 
     def kill(*_):
         nonlocal left
@@ -58,50 +54,7 @@ async def main(number):
         await log_fold.rebuild_rows(fold, lambda position, goal: None)
     await store.close()
     return number - left
-
-for line in sys.stdin:
-    asked, tell = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.write(tell, str(asyncio.run(main(int(line)))).encode())
-        os._exit(0)
-    os.close(tell)
-    status = os.waitpid(child, 0)[1]
-    print("rebuilt", os.waitstatus_to_exitcode(status), os.read(asked, 20).decode(), flush=True)
-    os.close(asked)
 """
-
-
-@dataclass(frozen=True, slots=True)
-class KilledRebuilder:
-    """A process that runs rebuilds in forked children, so that its imports are loaded once."""
-
-    process: asyncio.subprocess.Process
-
-    async def run_killed_rebuild(self, number: int) -> tuple[int, str]:
-        """Rebuild until killed at a database statement; return the exit code and the output."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(f"{number}\n".encode())
-        async for line in self.process.stdout:
-            if line.startswith(b"rebuilt "):
-                code, _, statements = line.decode().removeprefix("rebuilt ").strip().partition(" ")
-                return int(code), statements
-        raise AssertionError("it has ended")
-
-
-@asynccontextmanager
-async def start_killed_rebuilder(*arguments: str) -> AsyncGenerator[KilledRebuilder]:
-    """Start such a process."""
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", _KILLED, *arguments, stdin=pipe, stdout=pipe
-    )
-    try:
-        yield KilledRebuilder(process)
-    finally:
-        await process.communicate(b"")  # nothing more is asked
-    assert process.returncode == 0
 
 
 @pytest.mark.promise("P11")
@@ -118,11 +71,12 @@ async def test_rebuild_killed_at_ten_points_leaves_the_live_rows_and_can_be_repe
             )
         running = ProjectorRunner(log=nats.log, store=store)
         before = await running.rebuild_rows()
-        async with start_killed_rebuilder(nats_url, database_url, fresh_tenant) as process:
-            code, statements = await process.run_killed_rebuild(1_000_000)
+        source = (_KILLED, nats_url, database_url, fresh_tenant)
+        async with start_forking_process(*source) as process:
+            code, statements = await process.run_fork(1_000_000)
             assert code == 0
             for point in range(1, POINTS + 1):
-                code, _ = await process.run_killed_rebuild(int(statements) * point // (POINTS + 1))
+                code, _ = await process.run_fork(int(statements) * point // (POINTS + 1))
                 assert code == -signal.SIGKILL
                 assert await running.read_rows() == before
         assert await running.rebuild_rows() == before

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from tests.projections.store.session_histories import (
     build_submitted,
 )
 from tests.services.projector.projector_runner import ProjectorRunner
+from tests.support.processes.forking_process import ForkingProcess, start_forking_process
 from turnlog.events.jetstream.jetstream_client import JetStreamClient
 from turnlog.events.jetstream.jetstream_client import open_client as opened_nats
 from turnlog.events.jetstream.stream_setup import StreamOptions
@@ -73,7 +73,7 @@ async def test_nats_restart_loses_and_repeats_no_event(
 
 
 _KILLED = """
-import asyncio, os, signal, sys
+import os, signal, sys
 from sqlalchemy import event
 from turnlog.events.jetstream.stream_setup import StreamOptions
 from turnlog.events.jetstream.jetstream_client import open_client
@@ -83,16 +83,17 @@ from turnlog.services.projector.log_fold import LogFolder
 from turnlog.services.projector.session_projector import SessionProjector
 from turnlog.services.platform.telemetry.traces import create_tracing
 
-nats_url, database_url, when, number = sys.argv[1:]
-left = int(number)
+nats_url, database_url, when = sys.argv[1:]
 
-def kill(*_):
-    global left
-    left -= 1
-    if left == 0:
-        os.kill(os.getpid(), signal.SIGKILL)
+async def main(number):
+    left = int(number)
 
-async def main():
+    def kill(*_):
+        nonlocal left
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
     store = open_store(database_url)
     moment = {"before": "commit", "after": "checkin"}[when]
     for engine in filter(None, (store.engine.sync_engine, store.writer)):
@@ -102,8 +103,6 @@ async def main():
             log=nats.log, store=store, tracing=create_tracing("p", None), tenant="t"
         )
         await SessionProjector(folder, ProjectionSignal()).run()
-
-asyncio.run(main())
 """
 
 
@@ -114,24 +113,19 @@ async def test_projector_killed_around_a_commit_loses_and_repeats_no_event(
 ) -> None:
     story = await append_conversation(nats, "s", 5)
     running = ProjectorRunner(log=nats.log, store=store)
-    for number in (1, 2, 3, 5):
-        await append_until_killed(story, server.url, database_url, when, str(number))
+    async with start_forking_process(_KILLED, server.url, database_url, when) as process:
+        for number in (1, 2, 3, 5):
+            await append_until_killed(story, process, number)
     async with running.run_in_background():
         await running.wait_for_stories(story)
     assert await running.read_rows() == await running.rebuild_rows()
 
 
-async def append_until_killed(story: StoredSession, *arguments: str) -> None:
-    """Run a projector that kills itself, and append events until it has."""
-    command = (sys.executable, "-c", _KILLED, *arguments)
-    process = await asyncio.create_subprocess_exec(*command)
-    exit_code = asyncio.create_task(process.wait())
-    try:
-        while not exit_code.done():
-            assert story.last_event is not None
-            await story.append_events(build_submitted(story.last_event.sequence, "one more"))
-            await asyncio.wait({exit_code}, timeout=0.05)
-    finally:
-        if process.returncode is None:
-            process.kill()
-    assert await exit_code == -signal.SIGKILL
+async def append_until_killed(story: StoredSession, process: ForkingProcess, number: int) -> None:
+    """Fork a projector that kills itself, and append events until it has."""
+    ended = asyncio.create_task(process.run_fork(number))
+    while not ended.done():
+        assert story.last_event is not None
+        await story.append_events(build_submitted(story.last_event.sequence, "one more"))
+        await asyncio.wait({ended}, timeout=0.05)
+    assert await ended == (-signal.SIGKILL, "")
