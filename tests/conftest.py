@@ -37,8 +37,8 @@ pytest_plugins = [
 ]
 
 # A deadline would make a property depend on how busy the machine is. The suite draws the same cases
-# every time; `--hypothesis-profile explore` draws others.
-hypothesis.settings.register_profile("explore", deadline=None)
+# every time; `--hypothesis-profile explore` draws others, and more where a test has no number.
+hypothesis.settings.register_profile("explore", deadline=None, max_examples=500)
 hypothesis.settings.register_profile("turnlog", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("turnlog")
 

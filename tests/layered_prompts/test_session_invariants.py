@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import Phase, given, settings
 
+from tests.faults.suite_extent import choose_examples
 from tests.layered_prompts.crashing_workers import CrashingSession, has_redaction_note
 from tests.layered_prompts.session_actions import (
     ACTIONS,
@@ -43,7 +44,9 @@ from turnlog.services.extensions.plugins import collect_installed
 pytestmark = pytest.mark.slow("whole sessions run on a service of their own")
 
 # Shrinking a whole session takes minutes, and a short list of actions is readable as it is.
-lessons = settings(max_examples=15, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+lessons = settings(
+    max_examples=choose_examples(10), phases=[Phase.explicit, Phase.reuse, Phase.generate]
+)
 
 GRAPH = require_phase_graph(TIGHT_MATERIAL)
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
+from tests.faults.suite_extent import choose_examples
 from tests.support.generators.expected_diff import DiffReasons, ExpectedDiff, derive_expected_diff
 from tests.support.generators.tracked_session import (
     NPC_REFS,
@@ -23,7 +24,7 @@ from turnlog.projections.audit.record.partial_log import build_complete_log
 
 pytestmark = pytest.mark.slow("many generated cases are tried")
 
-few = settings(max_examples=25)
+few = settings(max_examples=choose_examples(12))
 """A session of a dozen actions, and every pair of its calls."""
 
 WORDS = st.text("abc .", min_size=1, max_size=12)

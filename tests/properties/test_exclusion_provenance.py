@@ -5,11 +5,12 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.faults.suite_extent import choose_examples
 from tests.support.generators.tracked_session import TrackedSession, build_tracked_blueprint
 from turnlog.projections.audit.explain.turn_explanation import explain_call
 from turnlog.projections.audit.record.partial_log import build_complete_log
 
-few = settings(max_examples=30)
+few = settings(max_examples=choose_examples(15))
 
 
 @few

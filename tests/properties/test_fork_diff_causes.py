@@ -9,6 +9,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.faults.suite_extent import choose_examples
 from tests.support.generators.tracked_session import (
     TrackedSession,
     TrackedTurn,
@@ -19,7 +20,7 @@ from turnlog.projections.audit.diff.call_diff import CallDiff, PromptChange, com
 from turnlog.projections.audit.explain.call_snapshot import build_call_snapshot
 from turnlog.projections.audit.record.partial_log import build_complete_log
 
-few = settings(max_examples=25)
+few = settings(max_examples=choose_examples(12))
 
 WORDS = st.text("ab", min_size=1, max_size=3)
 

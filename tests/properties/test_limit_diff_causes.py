@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
+from tests.faults.suite_extent import choose_examples
 from tests.properties.test_diff_causes import extract_reasons
 from tests.support.generators.tracked_session import TrackedSession, build_tracked_blueprint
 from turnlog.projections.audit.diff.call_diff import CallDiff, PromptChange, compare_calls
@@ -13,7 +14,7 @@ from turnlog.projections.audit.explain.call_snapshot import build_call_snapshot
 from turnlog.projections.audit.record.partial_log import build_complete_log
 from turnlog.projections.blueprint.schema.history_specs import MemoryPolicy
 
-few = settings(max_examples=40)
+few = settings(max_examples=choose_examples(15))
 
 LENGTHS = st.integers(1, 40)
 

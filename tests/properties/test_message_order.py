@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.faults.suite_extent import choose_examples
 from tests.support.generators.blueprint_strategies import BlueprintVariant, draw_variants
 from tests.support.generators.session_strategies import continue_session, draw_requests
 from tests.support.sessions.prompt_assembly import (
@@ -30,7 +31,7 @@ ORDERS: tuple[RoleOrder, ...] = ("system_first", "alternating")
 
 UNLIMITED = st.none()
 
-few = settings(max_examples=30)
+few = settings(max_examples=choose_examples(15))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ def draw_ordered_prompt(draw: st.DrawFn) -> OrderedPrompt:
 
 
 @pytest.mark.slow("many generated sessions are tried")
-@settings(max_examples=100)
+@settings(max_examples=choose_examples(40))
 @given(draw_ordered_prompt())
 def test_any_prompt_obeys_the_order_of_roles_that_a_server_takes(case: OrderedPrompt) -> None:
     sent = [each.encode_plain() for each in case.written.request.messages]

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
+from tests.faults.suite_extent import choose_examples
 from tests.properties.test_diff_causes import DEEDS, apply_action
 from tests.support.generators.tracked_session import TrackedSession, build_tracked_blueprint
 from turnlog.events.envelope import RecordedEvent
@@ -29,7 +30,7 @@ from turnlog.projections.session.state import SessionState
 STEP = 8
 """How many more events an answer gets each time it asks."""
 
-few = settings(max_examples=12)
+few = settings(max_examples=choose_examples(8))
 
 Answer = TypeVar("Answer")
 

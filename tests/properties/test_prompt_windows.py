@@ -8,6 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.faults.suite_extent import choose_examples
 from tests.support.generators.blueprint_strategies import BlueprintVariant, draw_variants
 from tests.support.generators.reference_assembler import (
     assemble_reference_prompt,
@@ -43,7 +44,7 @@ from turnlog.projections.testing import (
     submit_turn,
 )
 
-few = settings(max_examples=30)
+few = settings(max_examples=choose_examples(15))
 """For properties that the first one implies; they are separate so that a failure has a name."""
 
 HISTORY = {"history": "recent"}

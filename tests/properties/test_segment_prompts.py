@@ -15,6 +15,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
+from tests.faults.suite_extent import choose_examples
 from tests.segment_budgets.game_service import parse_blocks
 from tests.support.sessions.game_master_turns import GameMasterTurn, build_segment, replace_budget
 from turnlog.events.content import compute_digest
@@ -80,7 +81,7 @@ SECTION: list[JsonValue] = [
     {"drop": {"layer": "npc"}},
 ]
 
-few = settings(max_examples=60)
+few = settings(max_examples=choose_examples(25))
 """For properties that assemble every example several times."""
 
 

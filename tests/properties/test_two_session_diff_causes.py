@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
+from tests.faults.suite_extent import choose_examples
 from tests.support.generators.tracked_session import (
     TRACKED_LAYERS,
     TrackedSession,
@@ -19,7 +20,7 @@ from turnlog.projections.audit.diff.call_diff import PromptChange, compare_calls
 from turnlog.projections.audit.explain.call_snapshot import build_call_snapshot
 from turnlog.projections.audit.record.partial_log import build_complete_log
 
-few = settings(max_examples=40)
+few = settings(max_examples=choose_examples(15))
 
 
 def copy_to_session(events: Sequence[RecordedEvent], session: str = "s2") -> list[RecordedEvent]:

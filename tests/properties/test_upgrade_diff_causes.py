@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
+from tests.faults.suite_extent import choose_examples
 from tests.properties.test_diff_causes import map_expected, merge_shared_reasons
 from tests.support.generators.expected_diff import DiffReasons, ExpectedDiff
 from tests.support.generators.tracked_session import (
@@ -22,7 +23,7 @@ from turnlog.projections.audit.explain.call_snapshot import build_call_snapshot
 from turnlog.projections.audit.record.partial_log import build_complete_log
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 
-few = settings(max_examples=25)
+few = settings(max_examples=choose_examples(12))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

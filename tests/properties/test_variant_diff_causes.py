@@ -9,6 +9,7 @@ from functools import partial
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.faults.suite_extent import choose_examples
 from tests.properties.test_diff_causes import extract_reasons, iterate_changed_things
 from tests.properties.test_two_session_diff_causes import copy_to_session
 from tests.support.generators.expected_diff import DiffReasons
@@ -39,7 +40,7 @@ from turnlog.projections.library.segment_selection import (
 )
 from turnlog.projections.testing import TENANT
 
-few = settings(max_examples=25)
+few = settings(max_examples=choose_examples(12))
 
 NAMES = ("s1", "s2", "s3")
 

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select
 
+from tests.faults.suite_extent import choose_examples
 from tests.projections.store.row_fold import (
     fold_events,
     fold_log,
@@ -289,7 +290,7 @@ _QUESTIONS: tuple[tuple[GrowthBucket | None, int, tuple[GrowthGrouping, ...]], .
 
 @pytest.mark.slow("rows are built many times over, on both databases")
 @settings(
-    max_examples=25,
+    max_examples=choose_examples(12),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(

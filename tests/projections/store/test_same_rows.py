@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import event
 
+from tests.faults.suite_extent import choose_examples
 from tests.projections.store.row_fold import begin_hidden_build, fold_events, read_rows
 from tests.projections.store.session_histories import (
     HISTORIES,
@@ -31,7 +32,7 @@ from turnlog.projections.store.write.row_changes import COPY_ROWS, PutRow, write
 
 # All examples of a test share a database; each has its own builds.
 _shared = settings(
-    max_examples=20,
+    max_examples=choose_examples(10),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 

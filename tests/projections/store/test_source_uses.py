@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import event
 
-from tests.faults.suite_extent import RUN_EVERYTHING
+from tests.faults.suite_extent import choose_examples
 from tests.projections.store.row_fold import begin_hidden_build, fold_events
 from tests.projections.store.session_histories import read_all_events
 from tests.projections.store.use_histories import (
@@ -94,7 +94,7 @@ async def list_pages(
 
 @pytest.mark.slow("rows are built many times over, on both databases")
 @settings(
-    max_examples=60 if RUN_EVERYTHING else 20,
+    max_examples=choose_examples(10),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from sqlalchemy import text
 
+from tests.faults.suite_extent import choose_examples
 from tests.projections.store.row_fold import read_rows
 from tests.projections.store.session_histories import (
     HISTORIES,
@@ -56,7 +57,7 @@ async def append_stories(log: MemoryLog, sessions: int = 3, turns: int = 5) -> l
 
 @pytest.mark.slow("rows are built many times over, on both databases")
 @settings(
-    max_examples=15,
+    max_examples=choose_examples(8),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(steps=HISTORIES)

@@ -13,6 +13,7 @@ from typing import Literal, get_args
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from tests.faults.suite_extent import choose_examples
 from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.schema.policy_specs import CutTurnPolicy, Policies
 from turnlog.projections.session.commands import (
@@ -39,8 +40,8 @@ from turnlog.projections.testing import (
     open_session,
 )
 
-fewer_examples = settings(max_examples=50)
-"""A random session is many random requests, so half as many examples show as much."""
+fewer_examples = settings(max_examples=choose_examples(25))
+"""A random session is many random requests, so fewer examples show as much."""
 
 RequestKind = Literal[
     "talk", "submit", "interrupt", "claim", "answer", "retry", "hand back", "fail", "late answer",

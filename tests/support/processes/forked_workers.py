@@ -22,7 +22,10 @@ def fork_workers(config: pytest.Config, folder: Path) -> None:
     """Have the processes forked that a run is about to start, if it is distributed."""
     if not config.getoption("tx", None):
         return
-    start_fork_server(folder, config.args)
+    # What the settings of a property leave out is that of the profile as its module is imported.
+    profile = config.getoption("--hypothesis-profile")
+    options = [f"--hypothesis-profile={profile}"] if profile else []
+    start_fork_server(folder, [*options, *config.args])
     write_forked_program(program := folder / "worker", folder / WORKERS_SOCKET)
     config.option.tx = [f"popen//python={program}"] * len(config.option.tx)
 
