@@ -26,6 +26,7 @@ from turnlog.client.tenant_operations import (
     build_blob_request,
     parse_blob_headers,
 )
+from turnlog.client.trusted_certificates import create_tls_context
 from turnlog.contract.media_payloads import StoredBlobView
 
 
@@ -45,7 +46,9 @@ class AsyncServiceConnection:
         Each request is sent `max_tries` times at most; 1 never sends one again. `http` is a client
         of yours, with its certificates, proxies and time limits; `close` closes it too.
         """
-        self._http = http or httpx.AsyncClient(timeout=operations.REQUEST_TIMEOUT)
+        self._http = http or httpx.AsyncClient(
+            timeout=operations.REQUEST_TIMEOUT, verify=create_tls_context(url)
+        )
         self._http.base_url = httpx.URL(url)
         self._http.headers.update({**PLAIN_ENCODING, **(headers or {})})
         self._max_tries = max_tries

@@ -17,6 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from turnlog.client import AsyncTurnlogClient, ClientOperation, RequestFailed, UnusableAnswer
 from turnlog.client.sse_events import SseMessage
+from turnlog.client.trusted_certificates import create_tls_context
 from turnlog.events.errors import Conflict, Corrupt, Refused, TurnlogError, Unavailable
 from turnlog.services.cli.client.service_location import (
     RunningService,
@@ -128,7 +129,7 @@ def convert_failure(failure: RequestFailed, url: str) -> TurnlogError:
 
 def create_client(url: str) -> ServiceClient:
     """Create a client of the service at an address."""
-    http = httpx.AsyncClient(timeout=TIMEOUT_SECONDS)
+    http = httpx.AsyncClient(timeout=TIMEOUT_SECONDS, verify=create_tls_context(url))
     return ServiceClient(AsyncTurnlogClient(url, max_tries=1, http=http))
 
 
