@@ -48,16 +48,16 @@ $(SERVERS)/installed $(TYPESCRIPT)/installed $(AXE)/installed:
 run: install ## start everything and play the demo (ARGS=--exit ends after the show)
 	$(BIN)/turnlog demo $(ARGS)
 
-# Five processes, however many cores there are: each has servers of its own, and half of a test's time
-# is waiting for a process to start. They are forks of one that has imported the tests (forked_workers).
+# Seven processes, however many cores there are: each has servers of its own, and half of a test's time
+# is waiting for a process to start. One more costs a second of processor time and its servers. They are forks of one that has imported the tests (forked_workers).
 # --dist loadfile: the tests of one file share what the file starts.
 # --no-loadscope-reorder: the slow files come first in the alphabet, and no process waits for one at the end.
 test: install ## run the whole suite (ARGS=tests/events for a part of it)
-	$(BIN)/python -m pytest -n 5 --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m pytest -n 7 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # Which tests are slow is said by their mark, with the reason.
 test-quick: install ## the tests that take less than two seconds each
-	$(BIN)/python -m pytest -n 5 --dist loadfile --no-loadscope-reorder -m 'not slow' $(ARGS)
+	$(BIN)/python -m pytest -n 7 --dist loadfile --no-loadscope-reorder -m 'not slow' $(ARGS)
 
 test-long: install ## what repeats a finding with more seeds and rounds (about an hour)
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS)

@@ -61,7 +61,7 @@ def test_no_fault_of_child_sessions_is_found_without_a_planted_one() -> None:
 def test_no_fault_is_found_under_the_same_fault_profile_without_a_planted_one(
     sky: FaultProfile,
 ) -> None:
-    for seed in range(20):
+    for seed in range(10):
         simulation = Simulation(seed=seed, profile=sky)
         simulation.run()
         assert find_faults(simulation) == []

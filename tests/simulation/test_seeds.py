@@ -18,7 +18,7 @@ from tests.simulation.simulation import Simulation, has_media
 
 pytestmark = pytest.mark.slow("whole seeds of the simulation run")
 
-SEEDS = int(os.environ.get("TURNLOG_SIMULATED_SEEDS", "40"))
+SEEDS = int(os.environ.get("TURNLOG_SIMULATED_SEEDS", "20"))
 """`make test-long` runs ten thousand."""
 
 FAULTY_SEEDS = (1715, 1806, 2777, 2786, 2826, 3005, 3630, 3637, 7244, 7842)
