@@ -10,4 +10,5 @@ IMPORTED = settings(max_examples=7)
 
 def test_modules_are_imported_under_the_profile_of_the_run() -> None:
     """Otherwise `make test-long` draws the examples of the suite again."""
+    assert settings.default is not None
     assert IMPORTED.derandomize == settings.default.derandomize
