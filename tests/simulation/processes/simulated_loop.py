@@ -18,7 +18,6 @@ from collections.abc import Callable, Coroutine, Iterable
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from threading import Thread
 from typing import Any, TypeVar, cast
 
 from turnlog.events.async_tasks import cancel_tasks
@@ -62,11 +61,9 @@ LoopResultT = TypeVar("LoopResultT")
 START_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-class ImmediateThread(Thread):
-    """A thread whose work is done where it is started, because no seed orders real threads."""
-
-    def start(self) -> None:
-        self.run()
+def run_immediately(work: Callable[[], object], arguments: tuple[()]) -> None:
+    """Do a thread's work where the thread is started, because no seed orders real threads."""
+    work(*arguments)
 
 
 class SimulationStuck(Exception):
@@ -162,14 +159,15 @@ class SimulatedLoop:
     def run_until_done(self, work: Coroutine[Any, Any, LoopResultT]) -> LoopResultT:
         """Run until `work` is done; raises `SimulationStuck` where it cannot be."""
         asyncio.events._set_running_loop(self.itself)
-        concurrency.__dict__["Thread"] = ImmediateThread
+        start_new_thread = concurrency.__dict__["start_new_thread"]
+        concurrency.__dict__["start_new_thread"] = run_immediately
         try:
             task = self.create_task(work)
             while not task.done():
                 self._run_next()
             return task.result()
         finally:
-            concurrency.__dict__["Thread"] = Thread
+            concurrency.__dict__["start_new_thread"] = start_new_thread
             asyncio.events._set_running_loop(None)
 
     def end_tasks(self, tasks: Iterable[asyncio.Task[Any]]) -> None:
