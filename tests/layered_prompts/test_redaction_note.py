@@ -15,11 +15,20 @@ from tests.layered_prompts.crashing_workers import (
 )
 from tests.layered_prompts.tutor_service import FORBIDDEN, NOTE
 from tests.layered_prompts.tutor_sessions import load_shipped_material
+from tests.simulation.processes.simulated_loop import run_immediately
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import ExcludeTurn, RedactReply
+from turnlog.services.platform import concurrency
 from turnlog.services.worker.model.model_types import ModelFailure, ModelRequest
 
 DOWN: Final = ModelFailure("server_error", "down")
+
+
+@pytest.fixture(autouse=True)
+def threads_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do the work of threads at once: a worker that waits for a real one has no number of steps."""
+    monkeypatch.setattr(concurrency, "start_new_thread", run_immediately)
+
 
 FORCED: Final[dict[str, JsonValue]] = {
     "safety": {"content_boundaries": ["weapons"], "intensity_ceiling": "low"},

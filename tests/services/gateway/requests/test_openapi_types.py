@@ -19,6 +19,7 @@ RESOLVER: Final = "what a resolver returns is its own"
 CALLER: Final = "stored for the caller and never interpreted"
 IDENTIFIERS: Final = "the blueprint chooses the names of identifiers"
 OUTPUT: Final = "a blueprint's schema decides its form"
+STEP: Final = "each step of a ladder has settings of its own, written as in a blueprint"
 PROVIDER: Final = "sent back to the provider as it came"
 
 ANY_JSON: Final = {
@@ -70,6 +71,8 @@ ANY_JSON: Final = {
     "TurnSubmittedData.references": IDENTIFIERS,
     "TurnView.meta": CALLER,
     "TurnView.output": OUTPUT,
+    "WhatIfRequest.ladder": STEP,
+    "WhatIfStart.ladder": STEP,
     "WindowPreviewRequest.inputs": ATTRIBUTES,
     "WindowView.tools": TOOLS,
 }
