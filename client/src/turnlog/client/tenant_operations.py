@@ -6,7 +6,7 @@ They are about approvals, files, knowledge, prompt overrides, quotas, usage and 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -52,14 +52,7 @@ def compute_digest(content: bytes) -> str:
 
 def upload_blob(content: bytes, media_type: str) -> ClientOperation[StoredBlobView]:
     """Upload a picture, a recording or a file; the same bytes are stored once."""
-    return ClientOperation(
-        method="POST",
-        path=api_paths.BLOBS,
-        answer=StoredBlobView,
-        content=content,
-        query={"digest": compute_digest(content)},
-        headers={"Content-Type": media_type},
-    )
+    return BlobUpload(content, media_type).build_rest(0)
 
 
 UPLOAD_OFFSET: Final = "Upload-Offset"
@@ -75,19 +68,23 @@ class BlobUpload:
 
     content: bytes
     media_type: str
+    digest: str = field(init=False)
+    """The digest under which the service stores them, computed once: they may be megabytes."""
 
-    @property
-    def digest(self) -> str:
-        """The digest under which the service stores them."""
-        return compute_digest(self.content)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "digest", compute_digest(self.content))
 
     def build_rest(self, offset: int) -> ClientOperation[StoredBlobView]:
         """Return the upload of the bytes from an offset on; of all of them from 0 on."""
-        whole = upload_blob(self.content, self.media_type)
-        if not offset:
-            return whole
-        headers = {**whole.headers, UPLOAD_OFFSET: str(offset)}
-        return replace(whole, content=self.content[offset:], headers=headers)
+        headers = {"Content-Type": self.media_type}
+        return ClientOperation(
+            method="POST",
+            path=api_paths.BLOBS,
+            answer=StoredBlobView,
+            content=self.content[offset:],
+            query={"digest": self.digest},
+            headers={**headers, UPLOAD_OFFSET: str(offset)} if offset else headers,
+        )
 
     def read_offset(self, headers: httpx.Headers) -> int:
         """Return how many bytes the service says that it has; 0 for what cannot be."""

@@ -1,4 +1,4 @@
-"""What an attempt cost or a prompt would, with the terms by which its provider caches prompts.
+"""What an attempt cost, with the terms by which its provider caches prompts.
 
 The terms are recorded beside the cost, so that a bill of lost caches can be computed from the log
 alone and does not change with a table.
@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from turnlog.events.model.attempt_figures import AttemptCost, CacheTerms, TokenUsage
-from turnlog.services.model_facts.dialects_file import PromptCacheSpec
 from turnlog.services.model_facts.model_dialects import DialectTable
 from turnlog.services.model_facts.model_prices import (
     PriceTable,
@@ -38,10 +37,3 @@ class AttemptPricing:
             minimum=spec.minimum, step=spec.step, lifetime=spec.lifetime, spared=saving
         )
         return cost.model_copy(update={"cache": terms})
-
-
-def count_cached_tokens(terms: PromptCacheSpec | None, repeated: int) -> int:
-    """Return how many of the tokens that a prompt repeats its provider can read from its cache."""
-    if terms is None or repeated < terms.minimum:
-        return 0
-    return repeated - (repeated - terms.minimum) % (terms.step or 1)

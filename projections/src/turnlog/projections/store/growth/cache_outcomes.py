@@ -42,7 +42,6 @@ _MILLION: Final = 1_000_000
 _TOLERATED_SHARE: Final = 50
 """A fiftieth of what could be read may be missing: our count of a prefix is an estimate."""
 
-
 _SENT: Final = ATTEMPTS.alias("sent")
 """The first attempt at the call whose tokens the provider reported."""
 
@@ -133,12 +132,11 @@ def select_cache_outcomes(chosen: Subquery, keys: Sequence[KeyedColumnElement[An
     found = (
         select(
             *keys,
-            _choose_outcome(facts).label("outcome"),
-            case(
-                (facts.miss != "provider", facts.miss),
-                (facts.is_broken, chosen.c.prefix_ended_by),
-                else_="provider",
-            ).label("reason"),
+            _find_harmless_outcome(facts).label("harmless"),
+            # What is gone for another reason was not lost by the change.
+            and_(facts.miss == "provider", facts.is_broken).label("is_broken"),
+            facts.miss.label("miss"),
+            chosen.c.prefix_ended_by.label("layer"),
             (facts.cacheable - _SENT.c.cached_tokens).label("missing"),
             _SENT.c.cache_spared.label("spared"),
             _SENT.c.price.in_(GUESSED_PRICES).label("is_guessed"),
@@ -146,11 +144,15 @@ def select_cache_outcomes(chosen: Subquery, keys: Sequence[KeyedColumnElement[An
         .select_from(_join_facts(chosen))
         .subquery()
     )
-    is_lost = found.c.outcome.in_(("broken", "missed"))
+    is_lost = found.c.harmless.is_(None)
     has_price = is_lost & found.c.spared.is_not(None)
     cost = (found.c.missing * found.c.spared + _MILLION // 2) // _MILLION
-    figures: dict[str, ColumnElement[Any]] = {
-        "cause": case((is_lost, found.c.reason), else_=NO_CAUSE),
+    lost = case((found.c.is_broken, "broken"), else_="missed")
+    cause = case((found.c.is_broken, found.c.layer), else_=found.c.miss)
+    columns: dict[str, ColumnElement[Any]] = {
+        **{key.name: found.c[key.name] for key in keys},
+        "outcome": func.coalesce(found.c.harmless, lost),
+        "cause": case((is_lost, cause), else_=NO_CAUSE),
         "calls": literal(1, BigInteger),
         "tokens": case((is_lost, found.c.missing), else_=0),
         "micro_dollars": case((has_price, cost), else_=0),
@@ -158,9 +160,7 @@ def select_cache_outcomes(chosen: Subquery, keys: Sequence[KeyedColumnElement[An
         "guessed_attempts": case((has_price & found.c.is_guessed, 1), else_=0),
         "unpriced_calls": case((is_lost & found.c.spared.is_(None), 1), else_=0),
     }
-    named = [figure.label(name) for name, figure in figures.items()]
-    columns = [*(found.c[key.name] for key in keys), found.c.outcome, *named]
-    return select(*columns)
+    return select(*[column.label(name) for name, column in columns.items()])
 
 
 def build_cache_use(row: Mapping[str, Any] | RowMapping) -> CacheUse:
@@ -174,16 +174,13 @@ def build_cache_use(row: Mapping[str, Any] | RowMapping) -> CacheUse:
     )
 
 
-def _choose_outcome(facts: _Facts) -> ColumnElement[str]:
+def _find_harmless_outcome(facts: _Facts) -> ColumnElement[str]:
+    """Return the outcome of a call that lost nothing that is known; null for one that did."""
     return case(
         (facts.chosen.c.prefix_call.is_(None), "first"),
         (facts.is_unknown, "unknown"),
         (facts.cacheable == 0, "small"),
         (facts.is_kept, "kept"),
-        # What is gone for another reason was not lost by the change.
-        (facts.miss != "provider", "missed"),
-        (facts.is_broken, "broken"),
-        else_="missed",
     )
 
 

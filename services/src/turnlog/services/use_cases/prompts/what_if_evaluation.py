@@ -14,18 +14,15 @@ from typing import TypedDict
 
 from turnlog.contract.prompt_requests import WhatIfRequest
 from turnlog.events.errors import Corrupt, Refused
-from turnlog.events.model.attempt_figures import AttemptCost, TokenUsage
 from turnlog.events.model.session_events import BlueprintMoved, BlueprintRef, SessionOpened
 from turnlog.projections.audit.what_if.hypothetical_change import WhatIfChange, WhatIfFolder
 from turnlog.projections.audit.what_if.ladder_change import check_step_names
 from turnlog.projections.audit.what_if.reassembled_calls import (
-    PromptSize,
     ReassembledCall,
     rebuild_calls,
 )
 from turnlog.projections.audit.what_if.what_if_report import (
     AlterationCount,
-    PromptPrice,
     PromptTotals,
     RefusalCount,
     WhatIfReport,
@@ -34,7 +31,6 @@ from turnlog.projections.audit.what_if.what_if_report import (
 )
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, compute_blueprint_digest
 from turnlog.projections.prompt.budget.budget_error import BudgetExceeded
-from turnlog.projections.session_views.cost_totals import is_guessed_price
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.session_queries import SessionQuery, list_session_ids
 from turnlog.services.api.what_if_payloads import (
@@ -56,9 +52,9 @@ from turnlog.services.blueprints.folder_files import UploadedFolder
 from turnlog.services.command_handling.row_waits import RowWaits
 from turnlog.services.extensions.plugins import check_plugins_registered, collect_installed
 from turnlog.services.extensions.tokenizers import load_vocabularies
-from turnlog.services.model_facts.attempt_pricing import count_cached_tokens
-from turnlog.services.model_facts.model_dialects import DialectTable, ModelDialects
-from turnlog.services.model_facts.model_prices import ModelPrices, PriceTable, compute_cost
+from turnlog.services.model_facts.model_dialects import ModelDialects
+from turnlog.services.model_facts.model_prices import ModelPrices
+from turnlog.services.model_facts.prompt_pricing import PromptPricing
 from turnlog.services.model_facts.response_formats import ResponseFormats
 from turnlog.services.platform.concurrency import run_in_thread
 from turnlog.services.sessions.command_handler import CommandHandler
@@ -178,34 +174,6 @@ class WhatIfEvaluation:
                 yield _create_failure_line(session, error), None
             else:
                 yield _create_session_line(record, blueprint, found), found
-
-
-@dataclass(frozen=True, slots=True)
-class PromptPricing:
-    """What prompts cost, with and without the caches of their providers."""
-
-    prices: PriceTable
-    dialects: DialectTable
-
-    def compute_prompt_price(self, prompt: PromptSize, earlier_model: str | None) -> PromptPrice:
-        """Return what a prompt costs, if the one before it of its kind was sent to this model."""
-        terms = self.dialects.find_dialect(prompt.model).prompt_cache
-        repeated = (prompt.prefix or 0) if prompt.model == earlier_model else 0
-        cached = count_cached_tokens(terms, repeated)
-        # Where what is cached is marked, what is not read is written.
-        written = prompt.tokens - cached if terms and terms.step is None else 0
-        plain = self._compute_cost(prompt, TokenUsage(known="estimated"))
-        usage = TokenUsage(known="estimated", cached_tokens=cached, cache_write_tokens=written)
-        return PromptPrice(
-            micro_dollars=plain.micro_dollars or 0,
-            cached_micro_dollars=self._compute_cost(prompt, usage).micro_dollars or 0,
-            cached_tokens=cached,
-            guessed=is_guessed_price(plain.price),
-        )
-
-    def _compute_cost(self, prompt: PromptSize, usage: TokenUsage) -> AttemptCost:
-        counted = {"input_tokens": prompt.tokens, "output_tokens": 0}
-        return compute_cost(prompt.model, usage.model_copy(update=counted), self.prices)
 
 
 async def _compute_report(
