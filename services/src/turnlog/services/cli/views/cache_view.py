@@ -26,7 +26,7 @@ _MISSES: Final[Mapping[str, str]] = {
 
 
 def render_cache_breaks(found: CacheBreakList) -> RenderableType:
-    """Render the causes as a table, and how to see what changed at the worst call of the first."""
+    """Render the causes as a table, and how to see what the dearest change was."""
     if not found.breaks:
         return Text("no cache is known to have been lost", MUTED)
     table = create_listing()
@@ -37,10 +37,14 @@ def render_cache_breaks(found: CacheBreakList) -> RenderableType:
     table.add_column("worst call", no_wrap=True)
     for each in found.breaks:
         _add_break(table, each)
-    worst = found.breaks[0]
+    changed = [each for each in found.breaks if each.lost.outcome == "broken"]
+    return Group(table, *map(_render_hint, changed[:1]))
+
+
+def _render_hint(worst: CacheBreak) -> Text:
     pair = f"{worst.prefix_call} {worst.call}"
     hint = f"turnlog diff {escape_controls(worst.session)} {pair}"
-    return Group(table, Text(), Text("what changed: ", MUTED).append(hint))
+    return Text("\nwhat changed: ", MUTED).append(hint)
 
 
 def _add_break(table: Table, found: CacheBreak) -> None:

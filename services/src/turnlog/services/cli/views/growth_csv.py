@@ -71,7 +71,8 @@ def _iterate_cache_cells(uses: Iterable[CacheUseMetrics]) -> Iterator[tuple[str,
         if use.cause:
             cause = f"{use.outcome}.{escape_controls(use.cause)}"
             sums[f"caches.{cause}.tokens"] += use.tokens
-            sums[f"caches.{cause}.micro_dollars"] += use.cost.micro_dollars or 0
+            if use.cost.micro_dollars is not None:
+                sums[f"caches.{cause}.micro_dollars"] += use.cost.micro_dollars
     yield from sums.items()
 
 
