@@ -34,7 +34,7 @@ UNLIMITED = st.none()
 few = settings(max_examples=choose_examples(15))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class OrderedPrompt:
     """The prompt of a session's next call, as it is and as it is written for a server."""
 
