@@ -16,6 +16,7 @@ from tests.agent_programs.shipped.test_sliding_window import SUMMARY, TOPICS, ru
 from tests.agent_programs.shipped.test_summary_steps import HISTORY, open_copied_session
 from tests.support.servers.model_behaviours import ModelRefusal
 from tests.support.sessions.role_orders import find_role_fault
+from turnlog.projections.prompt.request_dialect import RENDERING_VERSION
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -97,5 +98,5 @@ async def test_request_for_a_model_in_no_table_is_written_as_the_blueprint_has_i
     assert [each["role"] for each in window.json()["messages"]] == ["system", "system", "user"]
     other = question | {"model": "openai/qwen3"}
     window = await strict_service.http.post(f"{path}/window", json=other)
-    assert window.json()["manifest"]["dialect"]["rendering"] == 1
+    assert window.json()["manifest"]["dialect"]["rendering"] == RENDERING_VERSION
     assert [each["role"] for each in window.json()["messages"]] == ["system", "user", "user"]

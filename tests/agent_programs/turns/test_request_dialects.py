@@ -20,6 +20,7 @@ from tests.agent_programs.agent_service import (
 from tests.support.servers.model_behaviours import ModelBehaviour, ModelRefusal
 from turnlog.events.model.manifest import RequestDialect, ToolNameRule
 from turnlog.events.model.tool_events import ToolCalled
+from turnlog.projections.prompt.request_dialect import RENDERING_VERSION
 from turnlog.projections.tools.tool_catalog import ToolOffer
 from turnlog.services.model_facts.model_dialects import ModelDialects
 
@@ -94,7 +95,7 @@ async def test_schemas_and_parameters_are_sent_as_the_server_takes_them(
     prompt = await dialect_service.fetch_prompt(session, "1.2")
     dialect = prompt["manifest"]["dialect"]
     expected = {
-        "rendering": 1,
+        "rendering": RENDERING_VERSION,
         "roles": "alternating",
         "tool_refs": "inline",
         "parallel_tool_calls": False,

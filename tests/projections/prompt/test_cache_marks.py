@@ -23,6 +23,7 @@ from turnlog.projections.blueprint.validation.blueprint_faults import FaultyBlue
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt
 from turnlog.projections.prompt.cache_marks import find_cache_marks
 from turnlog.projections.prompt.chat_request import ChatMessage
+from turnlog.projections.prompt.request_dialect import RENDERING_VERSION
 from turnlog.projections.session.commands import SubmitTurn
 from turnlog.projections.testing import SessionScenario, claim_turn, complete_turn
 from turnlog.services.bundle.verifier import EventChain, rebuild_messages
@@ -43,7 +44,9 @@ profiles: {chat: {default: true, call: reply}}
 
 FILES = {"persona": "You are a guide."}
 
-MARKING = replace(REPLY_CALL, dialect=RequestDialect(rendering=1, cache_marks="anthropic"))
+MARKING = replace(
+    REPLY_CALL, dialect=RequestDialect(rendering=RENDERING_VERSION, cache_marks="anthropic")
+)
 
 
 def build_guide(cache: str) -> Blueprint:
@@ -110,7 +113,9 @@ def test_history_that_the_input_joins_has_no_end_to_mark() -> None:
     written = WRITTEN.replace("{system: [persona]}, {system: [mood]}, ", "").replace(
         "CACHE", "auto"
     )
-    dialect = RequestDialect(rendering=1, roles="alternating", cache_marks="anthropic")
+    dialect = RequestDialect(
+        rendering=RENDERING_VERSION, roles="alternating", cache_marks="anthropic"
+    )
     blueprint = parse_blueprint(written)
     noted = SubmitTurn(text="The shop is closed.", policies=Policies(), role="system")
     asked = SubmitTurn(text="And now?", policies=Policies())

@@ -6,12 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from tests.projections.prompt.test_prompt_media import FILES, PICTURE, UNFRAMED, build_part
+from tests.projections.prompt.test_prompt_media import (
+    FILES,
+    PICTURE,
+    UNFRAMED,
+    WRITTEN,
+    build_part,
+)
 from tests.support.sessions.prompt_assembly import (
     REPLY_CALL,
     assemble_next_prompt,
     build_blobs,
     open_with_blueprint,
+    parse_blueprint,
 )
 from turnlog.events.model.content_parts import MediaPart
 from turnlog.events.model.manifest import RequestDialect
@@ -21,11 +28,19 @@ from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt
 from turnlog.projections.prompt.chat_request import ChatMessage
 from turnlog.projections.prompt.message_order import MessageOrder
+from turnlog.projections.prompt.request_dialect import RENDERING_VERSION
 from turnlog.projections.session.commands import SubmitTurn
-from turnlog.projections.testing import SessionScenario, claim_turn, complete_turn
+from turnlog.projections.testing import (
+    SessionScenario,
+    claim_turn,
+    complete_turn,
+    submit_turn,
+)
 from turnlog.services.bundle.verifier import EventChain, rebuild_messages
 
-ALTERNATING = replace(REPLY_CALL, dialect=RequestDialect(rendering=1, roles="alternating"))
+ALTERNATING = replace(
+    REPLY_CALL, dialect=RequestDialect(rendering=RENDERING_VERSION, roles="alternating")
+)
 
 NOTE = SubmitTurn(text="The pier is closed.", policies=Policies(), role="system")
 
@@ -73,3 +88,25 @@ def test_tool_calls_and_their_results_are_messages_of_their_own() -> None:
         assert order.find_joint("assistant") == ""
         assert order.find_joint("tool") == ""
     assert MessageOrder("alternating", [ChatMessage("user", "Hm.")]).find_joint("user")
+
+
+@pytest.mark.parametrize(
+    ("rendering", "roles"),
+    [
+        (1, ["user", "assistant", "assistant", "user"]),
+        (RENDERING_VERSION, ["user", "assistant", "user"]),
+    ],
+)
+def test_turns_are_joined_where_a_prompt_begins_with_them_and_as_recorded_before(
+    rendering: int, roles: list[str]
+) -> None:
+    blueprint = parse_blueprint(WRITTEN.replace("{system: [persona]}, ", ""))
+    dialect = RequestDialect(rendering=rendering, roles="alternating")
+    session = open_with_blueprint(blueprint, FILES)
+    for text, reply in (("The fare?", "Three crowns."), ("", "Four at night.")):
+        session = session.apply_steps(submit_turn(text), claim_turn(), complete_turn(reply))
+    session = session.apply_steps(submit_turn("And for two?"), claim_turn())
+    call = replace(REPLY_CALL, dialect=dialect)
+    found = assemble_next_prompt(session, blueprint, FILES, call)
+    assert read_prompt(found.manifest, session.events, build_blobs(FILES)) == found.request.messages
+    assert [each.role for each in found.request.messages] == roles

@@ -12,6 +12,7 @@ from turnlog.projections.prompt.assembly_inputs import has_joined_summary
 from turnlog.projections.prompt.history.planned_history import PlannedHistory, SummaryMessage
 from turnlog.projections.prompt.prompt_plan import PlannedMessage, PromptPlan
 from turnlog.projections.prompt.render import render_plan
+from turnlog.projections.prompt.request_dialect import PLAIN_DIALECT
 from turnlog.projections.prompt.sources.layer_content import LayerBlock, LayerPiece, include_text
 from turnlog.projections.session.text_refs import TextRef
 
@@ -52,7 +53,7 @@ def test_summary_of_a_call_on_record_stands_where_its_version_put_it(
     messages, parts = render_plan(
         build_plan(),
         build_call_counter(None, {}, ""),
-        roles="anywhere",
+        dialect=PLAIN_DIALECT,
         joins_summaries=has_joined_summary(assembler),
         joins_omissions=False,
     )

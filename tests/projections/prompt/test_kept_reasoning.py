@@ -24,6 +24,7 @@ from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.blueprint.validation.blueprint_faults import FaultyBlueprint
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt, PromptCall
+from turnlog.projections.prompt.request_dialect import RENDERING_VERSION
 from turnlog.projections.session.commands import (
     CompleteTurn,
     ExcludeTurn,
@@ -200,7 +201,9 @@ def test_condensed_turns_send_none() -> None:
 
 
 def test_reply_with_reasoning_is_joined_to_no_other() -> None:
-    alternating = replace(REPLY_CALL, dialect=RequestDialect(rendering=1, roles="alternating"))
+    alternating = replace(
+        REPLY_CALL, dialect=RequestDialect(rendering=RENDERING_VERSION, roles="alternating")
+    )
     for first, second in ((THOUGHT, ""), ("", THOUGHT)):
         session = run_turn(open_with_blueprint(KEEPING, FILES), first, call=alternating)
         session = run_turn(session, second, text="", call=alternating)
@@ -227,7 +230,9 @@ def test_cache_prefix_ends_where_reasoning_is_no_longer_sent() -> None:
 
 
 def test_cache_is_marked_up_to_the_question_of_a_reply_with_reasoning() -> None:
-    marking = replace(REPLY_CALL, dialect=RequestDialect(rendering=1, cache_marks="anthropic"))
+    marking = replace(
+        REPLY_CALL, dialect=RequestDialect(rendering=RENDERING_VERSION, cache_marks="anthropic")
+    )
     assert assemble_later(run_turns(THOUGHT), call=marking).manifest.cache_marks == (0, 1)
     assert assemble_later(run_turns(THOUGHT, ""), call=marking).manifest.cache_marks == (0, 4)
 

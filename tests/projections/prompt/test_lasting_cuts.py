@@ -24,6 +24,7 @@ from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.prompt.assemble import assemble, plan_prompt
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt, PromptCall
+from turnlog.projections.prompt.request_dialect import RENDERING_VERSION
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import (
     CompleteTurn,
@@ -371,7 +372,9 @@ def test_reasoning_goes_as_far_as_the_first_share_and_stays_out() -> None:
 def test_cache_is_marked_up_to_the_end_of_a_history_whose_cut_lasts(
     step: str, marks: tuple[int, ...]
 ) -> None:
-    marking = replace(REPLY_CALL, dialect=RequestDialect(rendering=1, cache_marks="anthropic"))
+    marking = replace(
+        REPLY_CALL, dialect=RequestDialect(rendering=RENDERING_VERSION, cache_marks="anthropic")
+    )
     talk = RecordedTalk(write_blueprint(step)).run_turns(10).run_turn(call=marking)
     assert talk.last.cache_marks == marks
 

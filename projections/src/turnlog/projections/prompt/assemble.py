@@ -305,7 +305,7 @@ def fit_prompt(planned: PlannedPrompt) -> AssembledPrompt:
     messages, message_parts = render_plan(
         plan,
         limits.counting,
-        roles=dialect.roles,
+        dialect=dialect,
         joins_summaries=has_joined_summary(call.assembler),
         joins_omissions=has_joined_omissions(call.assembler),
     )

@@ -26,6 +26,8 @@ class MessageOrder:
 
     roles: RoleOrder
     messages: list[ChatMessage] = field(default_factory=list[ChatMessage])
+    joins_first_turns: bool = True
+    """Whether turns are joined as well where a prompt begins with a history."""
 
     def resolve_role(self, role: MessageRole) -> MessageRole:
         """Return the role in which a text is sent: a late text of the system is one of the user."""

@@ -14,8 +14,8 @@ from turnlog.events.model.manifest import (
     MessageRole,
     PartTreatment,
     PromptPart,
+    RequestDialect,
     ResolutionSource,
-    RoleOrder,
 )
 from turnlog.projections.blueprint.schema.call_specs import LAYER_SEPARATOR
 from turnlog.projections.blueprint.schema.layer_specs import (
@@ -53,6 +53,7 @@ from turnlog.projections.prompt.prompt_plan import (
     place_media,
     place_pieces,
 )
+from turnlog.projections.prompt.request_dialect import joins_first_turns
 from turnlog.projections.prompt.sources.layer_content import LayerBlock, LayerPiece
 
 _SOURCES_WITHOUT_DIGEST: Final = (EventTextSource, ResolutionSource)
@@ -71,7 +72,7 @@ def render_plan(
     plan: PromptPlan,
     counting: TokenCounter,
     *,
-    roles: RoleOrder,
+    dialect: RequestDialect,
     joins_summaries: bool,
     joins_omissions: bool,
 ) -> tuple[tuple[ChatMessage, ...], tuple[PromptPart, ...]]:
@@ -80,7 +81,7 @@ def render_plan(
     With `joins_summaries`, a summary right after the first system message is part of it. With
     `joins_omissions`, pictures that were left out side by side are one part.
     """
-    order = MessageOrder(roles)
+    order = MessageOrder(dialect.roles, joins_first_turns=joins_first_turns(dialect))
     parts: list[PromptPart] = []
     for slot in plan:
         if isinstance(slot, PlannedHistory):
@@ -206,11 +207,14 @@ def _number_sections(exchanges: Sequence[TurnExchange], order: MessageOrder) -> 
     if order.roles != "alternating":
         return [0] * len(exchanges)
     runs = [send_as_user(each.messages) for each in exchanges]
-    pairs = zip([*order.messages[-1:], *(run[-1] for run in runs)], runs, strict=False)
+    before_each = [*order.messages[-1:], *(run[-1] for run in runs)]
+    is_begun = bool(order.messages)
+    runs_after = runs if is_begun or not order.joins_first_turns else runs[1:]
     joins = [
-        can_join(order.roles, before, run[0].role) and not run[0].reasoning for before, run in pairs
+        can_join(order.roles, before, run[0].role) and not run[0].reasoning
+        for before, run in zip(before_each, runs_after, strict=False)
     ]
-    return [*accumulate(joins)] if order.messages else [0, *accumulate(joins)]
+    return [*accumulate(joins)] if is_begun else [0, *accumulate(joins)]
 
 
 def _add_run(

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from turnlog.events.model.manifest import RequestDialect
 
-RENDERING_VERSION: Final = 1
+RENDERING_VERSION: Final = 2
 """Version of the rules by which requests are written; raised when a dialect gives other bytes."""
 
 PLAIN_DIALECT: Final = RequestDialect(rendering=RENDERING_VERSION)
@@ -23,6 +23,14 @@ PLAIN_DIALECT: Final = RequestDialect(rendering=RENDERING_VERSION)
 PARALLEL_TOOL_CALLS: Final = "parallel_tool_calls"
 
 TOOL_CHOICE: Final = "tool_choice"
+
+
+def joins_first_turns(dialect: RequestDialect) -> bool:
+    """Return whether turns are joined as well where a prompt begins with a history.
+
+    There, version 1 compared each turn with itself and not with the one before it.
+    """
+    return dialect.rendering >= 2  # noqa: PLR2004 - the version that began with it
 
 
 def select_parameters(
