@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from turnlog.services.platform.concurrency import run_in_thread
+from turnlog.services.platform.concurrency import POOL_THREADS, run_in_thread, start_thread_pool
 
 LEAVES = """
 import asyncio, threading
@@ -60,3 +60,11 @@ async def test_event_loop_goes_on_before_the_thread_has_begun() -> None:
         sys.setswitchinterval(usual)
     await work
     assert (before, begun) == ([], ["work"])
+
+
+async def test_work_of_a_loop_whose_pool_is_prepared_starts_no_thread() -> None:
+    start_thread_pool()
+    before = threading.active_count()
+    all_busy = threading.Barrier(POOL_THREADS)
+    await asyncio.gather(*(asyncio.to_thread(all_busy.wait) for _ in range(POOL_THREADS)))
+    assert threading.active_count() == before

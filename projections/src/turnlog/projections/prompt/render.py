@@ -53,7 +53,7 @@ from turnlog.projections.prompt.prompt_plan import (
     place_media,
     place_pieces,
 )
-from turnlog.projections.prompt.request_dialect import joins_first_turns
+from turnlog.projections.prompt.request_dialect import has_joined_first_turns
 from turnlog.projections.prompt.sources.layer_content import LayerBlock, LayerPiece
 
 _SOURCES_WITHOUT_DIGEST: Final = (EventTextSource, ResolutionSource)
@@ -81,7 +81,7 @@ def render_plan(
     With `joins_summaries`, a summary right after the first system message is part of it. With
     `joins_omissions`, pictures that were left out side by side are one part.
     """
-    order = MessageOrder(dialect.roles, joins_first_turns=joins_first_turns(dialect))
+    order = MessageOrder(dialect.roles, joins_first_turns=has_joined_first_turns(dialect))
     parts: list[PromptPart] = []
     for slot in plan:
         if isinstance(slot, PlannedHistory):

@@ -25,7 +25,7 @@ PARALLEL_TOOL_CALLS: Final = "parallel_tool_calls"
 TOOL_CHOICE: Final = "tool_choice"
 
 
-def joins_first_turns(dialect: RequestDialect) -> bool:
+def has_joined_first_turns(dialect: RequestDialect) -> bool:
     """Return whether turns are joined as well where a prompt begins with a history.
 
     There, version 1 compared each turn with itself and not with the one before it.

@@ -7,10 +7,12 @@ import os
 import signal
 from _thread import start_new_thread
 from collections.abc import Awaitable, Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
+from threading import Barrier
 from typing import Any, Final, TypeVar
 
 from turnlog.events.async_tasks import cancel_tasks
@@ -56,6 +58,23 @@ async def run_in_thread(work: Callable[[], Result]) -> Result:
 
     start_new_thread(run, ())
     return await future
+
+
+POOL_THREADS: Final = 8
+"""Threads of asyncio's own pool, which look up names of hosts and speak to child processes."""
+
+
+def start_thread_pool() -> None:
+    """Start every thread of the running loop's pool before anything is served.
+
+    asyncio starts them one by one as work comes, each by `Thread.start`: see `run_in_thread`.
+    """
+    pool = ThreadPoolExecutor(POOL_THREADS, thread_name_prefix="asyncio")
+    all_begun = Barrier(POOL_THREADS + 1)
+    for _ in range(POOL_THREADS):
+        pool.submit(all_begun.wait)  # A thread that waits is not idle, so each needs one more.
+    all_begun.wait()
+    asyncio.get_running_loop().set_default_executor(pool)
 
 
 LONG_TEXT: Final = 8_192

@@ -15,6 +15,7 @@ from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.services.caches.session_snapshots import KEY_FILE
 from turnlog.services.cli.environment import read_settings
 from turnlog.services.cli.process_log import configure_log
+from turnlog.services.platform.concurrency import start_thread_pool
 from turnlog.services.platform.lean_imports import import_nats_for
 from turnlog.services.platform.nats_server import NatsConfig
 from turnlog.services.platform.process_settings import (
@@ -82,7 +83,7 @@ async def run_all_services(overrides: Mapping[str, Any], on_started: Callable[[]
     new_keys = tuple(file for file in keys if not file.exists())
     ending = Shutdown()
     ending.handle_signals()
-    service = _run_with_probe(
+    service = _run_on_prepared_loop(
         run_all_in_one(settings, ending), "all-in-one", settings.otlp_endpoint
     )
 
@@ -96,9 +97,10 @@ async def run_all_services(overrides: Mapping[str, Any], on_started: Callable[[]
 
 
 @asynccontextmanager
-async def _run_with_probe(
+async def _run_on_prepared_loop(
     service: AbstractAsyncContextManager[StartedT], name: str, endpoint: str | None
 ) -> AsyncGenerator[StartedT]:
+    start_thread_pool()
     async with service as started, run_loop_probe(name, endpoint):
         yield started
 
@@ -108,7 +110,7 @@ async def run_service_role(role: ServiceRole, on_started: Callable[[], None]) ->
     ending = Shutdown()
     ending.handle_signals()
     settings = _read_settings(ROLE_SETTINGS[role])
-    service = _run_with_probe(open_role(settings, ending), role, settings.otlp_endpoint)
+    service = _run_on_prepared_loop(open_role(settings, ending), role, settings.otlp_endpoint)
     await ending.run_until_end(service, lambda _: on_started())
 
 
