@@ -172,7 +172,8 @@ twice. [A consumer in node](../consuming.md) is such a program.
 A program inside the installation may read the log from NATS as well: with a JetStream consumer of
 the stream `{sessions}` or `{library}`, which starts at any event, or with a plain subscription to the
 same subject behind `{live}.`, where the server repeats each message of `{sessions}` when it stores it,
-at most once. A message is a stored event. Such a program must not publish, delete or purge. Unlike
+at most once. A message is a stored event. It uses the login of [consumers](../consuming-nats.md), which can
+publish nothing. Unlike
 HTTP, NATS also shows texts that a redaction withholds: the program has to apply `reply-redacted`.
 
 """  # noqa: E501 - tables

@@ -28,8 +28,13 @@ CLUSTER_FILE = ROOT / "deploy/docker-compose.cluster.yml"
 
 COMPOSE_SCHEMA = json.loads((Path(__file__).parent / "compose.schema.json").read_text())
 
-SECRETS = {"NATS_PASSWORD": "1234", "POSTGRES_PASSWORD": "of-postgres", "SNAPSHOT_KEY": "5e" * 32}
-"""Secrets; nats-server reads the first as a number where it is not quoted."""
+SECRETS = {
+    "NATS_PASSWORD": "1234",
+    "NATS_CONSUMER_PASSWORD": "9012",
+    "POSTGRES_PASSWORD": "of-postgres",
+    "SNAPSHOT_KEY": "5e" * 32,
+}
+"""Secrets; nats-server reads the first two as numbers where they are not quoted."""
 
 CLUSTER_SECRETS = SECRETS | {"NATS_ROUTES_PASSWORD": "5678"}
 """Secrets of both files together."""

@@ -19,6 +19,8 @@ VARIABLES = SERVICES["nats"].environment | SERVICES["nats-1"].environment
 
 CONFIGS = ("nats.conf", "cluster.conf")
 
+INCLUDED = "consumer-permissions.conf"
+
 
 def check_config(config: Path, without: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -36,13 +38,21 @@ def test_nats_server_accepts_the_configuration_and_rejects_unknown_keys(
 ) -> None:
     checked = check_config(FOLDER / name)
     assert checked.returncode == 0, checked.stderr
+    (tmp_path / INCLUDED).write_text((FOLDER / INCLUDED).read_text())
     misspelt = tmp_path / name
     misspelt.write_text((FOLDER / name).read_text().replace("sync_interval", "sync_intervall"))
     assert check_config(misspelt).returncode != 0
 
 
 @pytest.mark.parametrize(
-    "variable", ["NATS_SERVER_NAME", "NATS_PASSWORD", "NATS_ROUTES_PASSWORD", "NATS_ROUTES"]
+    "variable",
+    [
+        "NATS_SERVER_NAME",
+        "NATS_PASSWORD",
+        "NATS_CONSUMER_PASSWORD",
+        "NATS_ROUTES_PASSWORD",
+        "NATS_ROUTES",
+    ],
 )
 def test_cluster_server_does_not_start_without_a_required_variable(variable: str) -> None:
     checked = check_config(FOLDER / "cluster.conf", without=variable)
@@ -56,12 +66,13 @@ def test_every_acknowledgement_of_a_server_waits_for_fsync(name: str) -> None:
     assert re.search(r"^jetstream \{\n(?:  .*\n)*?  sync_interval: always$", config, re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", [*CONFIGS, INCLUDED])
 def test_configuration_has_one_setting_per_line(name: str) -> None:
     lines = [line.strip() for line in (FOLDER / name).read_text().splitlines()]
     settings = [line for line in lines if line and not line.startswith("#")]
     setting = r'\w+: (?:"[^"]*"|\$?\w+)'
-    assert all(re.fullmatch(rf"{setting}|\w+ \{{|\}}", line) for line in settings)
+    block = r'(?:\w+ )?\{|\}|\w+: \[|\]|"[^"]*"|include "[^"]*"'
+    assert all(re.fullmatch(f"{setting}|{block}", line) for line in settings)
 
 
 def test_cluster_configuration_contains_every_setting_of_the_single_server() -> None:

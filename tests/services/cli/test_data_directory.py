@@ -23,6 +23,7 @@ def test_start_logs_created_files_and_listening_address(played: RecordedSession)
     data_dir = played.up.data_dir
     for event, file in (
         ("nats-password-created", "credentials"),
+        ("consumer-password-created", "consumer-credentials"),
         ("snapshot-key-created", "snapshot-key"),
     ):
         (line,) = read_lines(data_dir, event)
@@ -45,13 +46,19 @@ def test_nats_address_is_reused_until_another_is_requested(tmp_path: Path) -> No
     def read_nats_url() -> str:
         return str(json.loads((data_dir / "ready.json").read_bytes())["nats"])
 
+    def read_consumer_url() -> str:
+        return str(json.loads((data_dir / "ready.json").read_bytes())["nats_consumer"])
+
     with run_blocking_turnlog_up(data_dir, "--nats", address):
-        url = read_nats_url()
+        url, consumer_url = read_nats_url(), read_consumer_url()
         assert url.endswith(f"@{address}")
+        assert consumer_url.startswith("nats://consumer:")
+        assert consumer_url.endswith(f"@{address}")
     assert (data_dir / "nats-address").read_text() == f"{address}\n"
     assert len(read_lines(data_dir, "nats-address-saved")) == 1
     with run_blocking_turnlog_up(data_dir):
-        assert read_nats_url() == url, "a consumer that was configured once goes on"
+        assert read_nats_url() == url
+        assert read_consumer_url() == consumer_url, "a consumer that was configured once goes on"
     keep_address(data_dir, None)
     assert choose_address(data_dir, None) == address
     other = "127.0.0.1:4333"

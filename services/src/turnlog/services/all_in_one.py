@@ -46,6 +46,8 @@ class ServiceAddresses:
 
     http: str
     nats: str
+    nats_consumer: str
+    """The same server with the login that only reads."""
     data_dir: Path
 
 
@@ -76,7 +78,7 @@ async def run_all_in_one(
             shutdown.run_part("nats-server", restarting),
             _run_roles(settings, server, shutdown) as http,
         ):
-            addresses = ServiceAddresses(http, server.url, settings.data_dir)
+            addresses = ServiceAddresses(http, server.url, server.consumer_url, settings.data_dir)
             for file in ready_files:
                 _write_ready_file(file, addresses)
             try:
@@ -133,6 +135,7 @@ def _write_ready_file(file: Path, addresses: ServiceAddresses) -> None:
     ready = {
         "http": addresses.http,
         "nats": addresses.nats,
+        "nats_consumer": addresses.nats_consumer,
         "data_dir": str(addresses.data_dir.absolute()),
     }
     half = file.with_name(f"{file.name}.{os.getpid()}")

@@ -45,10 +45,13 @@ import structlog
 from turnlog.events.errors import Refused, Unavailable
 from turnlog.events.subjects import SNAPSHOTS_STREAM
 from turnlog.services.platform.concurrency import run_in_thread
+from turnlog.services.platform.nats_logins import (
+    CONSUMER_USER,
+    SERVICE_USER,
+    render_consumer_permissions,
+)
 
 _log = structlog.get_logger("turnlog.process")
-
-NATS_USER = "turnlog"
 
 MAX_PAYLOAD = 4 * 1024 * 1024
 
@@ -82,6 +85,14 @@ class NatsConfig:
         return self.data_dir / "credentials"
 
     @property
+    def consumer_credentials_file(self) -> Path:
+        return self.data_dir / "consumer-credentials"
+
+    @property
+    def consumer_permissions_file(self) -> Path:
+        return self.data_dir / "consumer-permissions.conf"
+
+    @property
     def config_file(self) -> Path:
         return self.data_dir / "server.conf"
 
@@ -98,12 +109,24 @@ class NatsConfig:
         return self.data_dir / "server.log"
 
 
-def write_config(config: NatsConfig) -> str:
-    """Write the configuration, and credentials if there are none; return the password."""
+@dataclass(frozen=True, slots=True)
+class NatsPasswords:
+    """The passwords of the two logins."""
+
+    service: str
+    consumer: str
+
+
+def write_config(config: NatsConfig) -> NatsPasswords:
+    """Write the configuration, and credentials if there are none; return the passwords."""
     _refuse_beyond_loopback(config.host)
-    password = _load_password(config.credentials_file)
-    write_private_file(config.config_file, _render_config(config, password))
-    return password
+    passwords = NatsPasswords(
+        _load_password(config.credentials_file, SERVICE_USER),
+        _load_password(config.consumer_credentials_file, CONSUMER_USER),
+    )
+    write_private_file(config.consumer_permissions_file, render_consumer_permissions())
+    write_private_file(config.config_file, _render_config(config, passwords))
+    return passwords
 
 
 def _refuse_beyond_loopback(host: str) -> None:
@@ -124,23 +147,25 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _load_password(path: Path) -> str:
+def _load_password(path: Path, owner: str) -> str:
     if not path.exists():
-        _create_password(path)
+        _create_password(path, owner)
     user, _, password = path.read_text(errors="replace").strip().partition(":")
-    if user != NATS_USER or not password:
+    if user != owner or not password:
         raise Refused(
             "bad-credentials",
-            f"{path} does not contain `{NATS_USER}:` and a password",
+            f"{path} does not contain `{owner}:` and a password",
             field="data_dir",
             fix=f"restore {path}, or delete it: the next start writes a new password",
         )
     return password
 
 
-def _create_password(path: Path) -> None:
-    write_private_file(path, f"{NATS_USER}:{secrets.token_urlsafe(32)}\n")
-    if (path.parent / LOG_DIRECTORY).exists():
+def _create_password(path: Path, owner: str) -> None:
+    write_private_file(path, f"{owner}:{secrets.token_urlsafe(32)}\n")
+    if owner == CONSUMER_USER:
+        _log.info("consumer-password-created", file=str(path.absolute()))
+    elif (path.parent / LOG_DIRECTORY).exists():
         # Clients that were configured with the earlier one do not connect any more.
         _log.warning("nats-password-replaced", file=str(path.absolute()))
     else:
@@ -194,7 +219,7 @@ def write_private_file(path: Path, text: str) -> None:
     temporary.replace(path)
 
 
-def _render_config(config: NatsConfig, password: str) -> str:
+def _render_config(config: NatsConfig, passwords: NatsPasswords) -> str:
     # One setting on each line: in a one-line block the server ignores a setting after a missing
     # comma, and an ignored sync_interval can lose two minutes of acknowledged writes in a power
     # failure.
@@ -210,8 +235,19 @@ def _render_config(config: NatsConfig, password: str) -> str:
         "  sync_interval: always",
         "}",
         "authorization {",
-        f"  user: {_quote_value(NATS_USER)}",
-        f"  password: {_quote_value(password)}",
+        "  users: [",
+        "    {",
+        f"      user: {_quote_value(SERVICE_USER)}",
+        f"      password: {_quote_value(passwords.service)}",
+        "    }",
+        "    {",
+        f"      user: {_quote_value(CONSUMER_USER)}",
+        f"      password: {_quote_value(passwords.consumer)}",
+        "      permissions {",
+        f"        include {_quote_value(config.consumer_permissions_file.name)}",
+        "      }",
+        "    }",
+        "  ]",
         "}",
     ]
     if config.monitor:
@@ -427,7 +463,12 @@ class NatsServer:
     """A server on one data directory, created by `start`, ended by `stop` or `async with`."""
 
     def __init__(
-        self, config: NatsConfig, binary: Path, owner: BinaryIO, run: NatsRun, url: str
+        self,
+        config: NatsConfig,
+        binary: Path,
+        owner: BinaryIO,
+        run: NatsRun,
+        passwords: NatsPasswords,
     ) -> None:
         monitor_port = urlsplit(run.monitor_url or "").port or 0
         self._config = replace(config, port=run.port, monitor_port=monitor_port)
@@ -435,8 +476,10 @@ class NatsServer:
         self._owner = owner
         self._run = run
         self._restart_lock = asyncio.Lock()
-        self.url = url
+        self.url = _build_url(config.host, run.port, SERVICE_USER, passwords.service)
         """With user and password: never log it."""
+        self.consumer_url = _build_url(config.host, run.port, CONSUMER_USER, passwords.consumer)
+        """The same for those who only read."""
 
     @classmethod
     async def start(
@@ -446,18 +489,12 @@ class NatsServer:
         binary = binary or find_server_binary()
         owner = _lock_data_dir(config.data_dir)
         try:
-            password = write_config(config)
+            passwords = write_config(config)
             run = await start_recoverable_run(config, binary, timeout=timeout)
         except BaseException:
             owner.close()
             raise
-        return cls(
-            config=config,
-            binary=binary,
-            owner=owner,
-            run=run,
-            url=_build_url(config.host, run.port, password),
-        )
+        return cls(config=config, binary=binary, owner=owner, run=run, passwords=passwords)
 
     @property
     def pid(self) -> int:
@@ -523,6 +560,6 @@ def _lock_data_dir(data_dir: Path) -> BinaryIO:
     return owner
 
 
-def _build_url(host: str, port: int, password: str) -> str:
+def _build_url(host: str, port: int, user: str, password: str) -> str:
     bracketed = f"[{host}]" if ":" in host else host
-    return f"nats://{NATS_USER}:{password}@{bracketed}:{port}"
+    return f"nats://{user}:{password}@{bracketed}:{port}"
