@@ -26,6 +26,7 @@ REFUSED = "1bf7651916cd43dd8448eb211c80319d"
 SPAN = "b7ad6b7169203331"
 ASKED, REPLIED = "What is nobody to read?", "Nothing of this."
 CHAT = "chat gpt-4o-mini"
+TURN = "invoke_workflow persistent"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -71,7 +72,7 @@ async def traced(host: ProcessHost, provider: OpenAIServer) -> AsyncIterator[Tra
 async def test_turn_is_one_trace_that_begins_before_the_gateway(traced: TracedTurn) -> None:
     (request,) = traced.find_spans("gateway", "POST /v1/sessions/{session}/turns")
     # A worker begins a turn again, in a span of its own, when the log was out of its reach.
-    turns = traced.find_spans("worker", "invoke_workflow turn")
+    turns = traced.find_spans("worker", TURN)
     first, second, _ = chats = traced.collector.find_spans("worker", CHAT)
     assert (request.trace, request.parent) == (TRACE, SPAN)
     assert {(turn.trace, turn.parent) for turn in turns} == {(TRACE, request.id)}
@@ -109,12 +110,12 @@ async def test_spans_have_the_attributes_of_the_conventions(traced: TracedTurn) 
     assert answered.attributes["gen_ai.usage.cache_read.input_tokens"] == "0"
     assert float(answered.attributes["gen_ai.response.time_to_first_chunk"]) > 0
     assert answered.attributes["gen_ai.response.id"]
-    for span in (failed, answered, *traced.find_spans("worker", "invoke_workflow turn")):
+    for span in (failed, answered, *traced.find_spans("worker", TURN)):
         assert span.attributes["gen_ai.conversation.id"] == traced.session
 
 
 async def test_span_of_a_failed_turn_is_an_error(traced: TracedTurn) -> None:
-    turns = traced.collector.find_spans("worker", "invoke_workflow turn")
+    turns = traced.collector.find_spans("worker", TURN)
     assert {turn.is_error for turn in turns if turn.trace == TRACE} == {False}
     (failed,) = [turn for turn in turns if turn.trace == REFUSED]
     assert (failed.is_error, failed.attributes["error.type"]) == (True, "unauthorised")

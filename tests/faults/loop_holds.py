@@ -12,13 +12,13 @@ from contextlib import asynccontextmanager
 import pytest_asyncio
 
 from tests.faults.suite_extent import RUN_EVERYTHING
-from turnlog.services.platform.telemetry.loop_probe import LONG_HOLD, run_measured_probe
+from turnlog.services.platform.telemetry.loop_probe import LONG_HOLD, run_loop_probe
 
 
 @asynccontextmanager
 async def check_loop_holds(name: str) -> AsyncGenerator[None]:
     """Measure the loop of a block; with FAULTS=all it must not be held for longer than promised."""
-    async with run_measured_probe("hostile-input") as probe:
+    async with run_loop_probe() as probe:
         yield
     print(f"{name}: longest hold {probe.longest}")
     if RUN_EVERYTHING:

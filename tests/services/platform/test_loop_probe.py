@@ -10,6 +10,7 @@ from asyncio.subprocess import PIPE
 from pathlib import Path
 
 import pytest
+from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from structlog.testing import capture_logs
 
@@ -20,7 +21,7 @@ from turnlog.services.platform.telemetry.loop_probe import (
     LONG_HOLD,
     LoopTimes,
     compute_hold,
-    run_measured_probe,
+    run_loop_probe,
 )
 
 
@@ -38,7 +39,7 @@ def block_loop(seconds: float) -> None:
 async def test_code_that_blocks_the_event_loop_is_measured_and_named() -> None:
     reader = InMemoryMetricReader()
     with capture_logs() as logged:
-        async with run_measured_probe("worker", reader) as probe:
+        async with run_loop_probe(MeterProvider([reader]).get_meter("test")) as probe:
             await asyncio.sleep(0.1)
             for hold in (spin_processor, block_loop):
                 hold(3 * LONG_HOLD)
@@ -53,7 +54,6 @@ async def test_code_that_blocks_the_event_loop_is_measured_and_named() -> None:
     assert probe.longest.seconds >= 2 * LONG_HOLD
     assert metrics is not None
     (resource,) = metrics.resource_metrics
-    assert resource.resource.attributes["service.name"] == "turnlog-worker"
     (metric,) = resource.scope_metrics[0].metrics
     assert (metric.name, metric.unit) == (HOLD_METRIC, "s")
     assert sum(point.count for point in metric.data.data_points) >= len(warnings)  # type: ignore[union-attr,misc]
@@ -63,7 +63,7 @@ async def test_fault_programme_fails_on_a_log_with_a_loop_held_warning(tmp_path:
     log = tmp_path / "worker.log"
     with log.open("w") as stream:
         configure_log(stream, "console", minimum_level="info")
-        async with run_measured_probe("worker"):
+        async with run_loop_probe():
             await asyncio.sleep(0.1)
             assert_loop_free(log)
             block_loop(3 * LONG_HOLD)
@@ -75,7 +75,7 @@ async def test_fault_programme_fails_on_a_log_with_a_loop_held_warning(tmp_path:
 async def test_thread_that_holds_the_interpreter_lock_is_named() -> None:
     previous = sys.getswitchinterval()
     with capture_logs() as logged:
-        async with run_measured_probe("worker"):
+        async with run_loop_probe():
             await asyncio.sleep(0.1)
             sys.setswitchinterval(60)  # As a long call of the interpreter does
             try:
@@ -90,7 +90,7 @@ async def test_thread_that_holds_the_interpreter_lock_is_named() -> None:
 
 async def test_idle_loop_is_not_reported_as_held() -> None:
     with capture_logs() as logged:
-        async with run_measured_probe("worker"):
+        async with run_loop_probe():
             await asyncio.sleep(2 * LONG_HOLD)
             await asyncio.to_thread(block_loop, 2 * LONG_HOLD)
     assert logged == []
@@ -98,10 +98,10 @@ async def test_idle_loop_is_not_reported_as_held() -> None:
 
 MEASURED_PROCESS = """
 import asyncio, sys
-from turnlog.services.platform.telemetry.loop_probe import run_measured_probe
+from turnlog.services.platform.telemetry.loop_probe import run_loop_probe
 
 async def measure():
-    async with run_measured_probe("worker") as probe:
+    async with run_loop_probe() as probe:
         await asyncio.sleep(0.1)
         print("running", flush=True)
         await asyncio.to_thread(sys.stdin.read)

@@ -187,7 +187,7 @@ async def connect_components(
     if key is None:
         _log.info("snapshot-key-missing", snapshots="only those of this process are believed")
     snapshot_key = key.get_secret_value() if key else create_process_key()
-    traces = create_tracing(role, settings.otlp_endpoint)
+    traces = create_tracing(role, settings.otlp_endpoint, is_measured=settings.metrics is not None)
     connecting = nullcontext(client) if client else None
     try:
         async with (

@@ -61,6 +61,7 @@ from turnlog.projections.prompt.history.history_window import (
     list_history_windows,
     render_history,
 )
+from turnlog.projections.prompt.manifest_reports import sum_component_tokens
 from turnlog.projections.prompt.planned_media import PlannedMedia, plan_media
 from turnlog.projections.prompt.planned_output import (
     PlannedOutput,
@@ -250,7 +251,7 @@ def fill_prompt(
             budget=limits.budget,
             counting=counting,
             inputs=call.inputs,
-            beside=_sum_by_component(beside),
+            beside=sum_component_tokens(beside),
             registered=material.registered_steps,
             model_limit=limits.model_limit,
             assembler=call.assembler,
@@ -362,13 +363,6 @@ def _find_lowering_call(
 
 def _sum_tokens(parts: Iterable[PromptPart]) -> int:
     return sum(part.tokens for part in parts)
-
-
-def _sum_by_component(parts: Iterable[PromptPart]) -> dict[str, int]:
-    tokens: dict[str, int] = {}
-    for part in parts:
-        tokens[part.component] = tokens.get(part.component, 0) + part.tokens
-    return tokens
 
 
 def _compare_prefix(planned: PlannedPrompt, parts: tuple[PromptPart, ...]) -> CachePrefix | None:

@@ -7,7 +7,7 @@ exclusions saved, as the manifest records it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -93,6 +93,15 @@ def _find_dropped_items(parts: Sequence[PromptPart]) -> Iterator[str]:
 
 def _list_segment_parts(parts: Sequence[PromptPart]) -> list[tuple[PromptPart, SegmentSource]]:
     return [(part, part.source) for part in parts if isinstance(part.source, SegmentSource)]
+
+
+def sum_component_tokens(parts: Iterable[PromptPart]) -> dict[str, int]:
+    """Return the tokens of each component among the parts that a prompt includes."""
+    tokens: dict[str, int] = {}
+    for part in parts:
+        if part.is_included:
+            tokens[part.component] = tokens.get(part.component, 0) + part.tokens
+    return tokens
 
 
 _SHORTENED_TREATMENTS = frozenset({"condensed", "summarised"})

@@ -157,6 +157,8 @@ class ProcessSettings(BaseSettings):
     """Least level that this process logs; `debug` adds what prompts leave out."""
     otlp_endpoint: str | None = None
     """OTLP address over HTTP that traces and metrics are sent to; without one there are none."""
+    metrics: str | None = None
+    """Host and port where Prometheus reads `/metrics`; None for none."""
     grace: Seconds = 10.0
     """Seconds to finish or hand back running work when the process is asked to stop."""
     snapshot_key: Annotated[SecretStr, Field(min_length=32)] | None = None

@@ -28,6 +28,7 @@ from turnlog.services.platform.telemetry.traces import (
     Tracing,
     record_answer,
     record_failure,
+    record_prompt,
     record_withheld_answer,
 )
 from turnlog.services.sessions.command_handler import CommandHandler
@@ -141,12 +142,14 @@ class CallRunner:
             tool_snapshots=self.tool_snapshots,
             report_run=active.publish_tool_run,
             find_violation=guard.describe_violation,
+            tracing=self.tracing,
         )
         retrieving = RetrievalStep(
             sessions=self.sessions,
             blobs=self.contexts.blobs,
             knowledge=self.knowledge,
             default_model=self.contexts.default_model,
+            tracing=self.tracing,
         )
         context = await tooling.run_pending_tools(active.context)
         context = await retrieving.run_due_retrievals(context)
@@ -214,6 +217,7 @@ class CallRunner:
         _log_exclusions(active, prepared.manifest)
         session = active.context.session
         with self.tracing.start_chat_span(session, sent.attempt.call, request.model) as span:
+            record_prompt(span, sent.manifest)
             try:
                 store = self.sessions.texts.media.store
                 media = AnswerMediaIntake(store, self.contexts.answer_room)

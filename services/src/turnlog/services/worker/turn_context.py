@@ -19,7 +19,11 @@ from turnlog.projections.session.open_turn import OpenTurn
 from turnlog.projections.session.rules.attempt_events import find_claimed_turn, get_attempt_ref
 from turnlog.projections.session.state import SessionState
 from turnlog.services.command_handling.idempotent_commands import CommandMetadata
-from turnlog.services.platform.telemetry.traces import get_traceparent, record_turn_failure
+from turnlog.services.platform.telemetry.traces import (
+    get_traceparent,
+    record_turn_blueprint,
+    record_turn_failure,
+)
 from turnlog.services.sessions.command_handler import CommandHandler
 
 
@@ -103,3 +107,9 @@ def trace_failed_turn(events: Iterable[RecordedEvent]) -> None:
     for recorded in events:
         if isinstance(recorded.event, TurnFailed):
             record_turn_failure(recorded.event.code)
+
+
+def trace_opened_turn(context: TurnContext) -> None:
+    """Name the current span, which is that of a turn, by the blueprint that the session has now."""
+    blueprint = context.material.blueprint
+    record_turn_blueprint(blueprint.blueprint, blueprint.version, context.state.profile)

@@ -64,6 +64,7 @@ from turnlog.services.worker.turn_context import (
     append_command,
     open_context,
     trace_failed_turn,
+    trace_opened_turn,
 )
 from turnlog.services.worker.turn_delivery import (
     DeliveryDeferred,
@@ -166,6 +167,7 @@ class TurnRunner:
         if state is None or opened is None or opened.turn != delivery.turn:
             return DeliverySettled()
         context = open_context(state, opened, await self.blueprints.load_material(state))
+        trace_opened_turn(context)
         if verdict := await self._check_situation(delivery, context):
             return verdict
         self._running.append(delivery.key)

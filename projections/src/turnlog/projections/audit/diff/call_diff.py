@@ -29,6 +29,7 @@ from turnlog.projections.audit.diff.prompt_comparison import (
 )
 from turnlog.projections.audit.explain.call_snapshot import CallSnapshot
 from turnlog.projections.audit.explain.part_provenance import EventRef, build_event_ref
+from turnlog.projections.prompt.manifest_reports import sum_component_tokens
 from turnlog.projections.session_views.cost_totals import sum_call_cost
 
 
@@ -190,18 +191,10 @@ def _compute_difference(minuend: int | None, subtrahend: int | None) -> int | No
 
 
 def _compare_components(left: CallSnapshot, right: CallSnapshot) -> tuple[ComponentShare, ...]:
-    was, now = _sum_by_component(left), _sum_by_component(right)
+    was, now = (sum_component_tokens(each.manifest.parts) for each in (left, right))
     return tuple(
         ComponentShare(name, was.get(name, 0), now.get(name, 0)) for name in {**was, **now}
     )
-
-
-def _sum_by_component(side: CallSnapshot) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for part in side.manifest.parts:
-        if part.is_included:
-            found[part.component] = found.get(part.component, 0) + part.tokens
-    return found
 
 
 def _build_change(what: ChangeKind, pair: EntryPair, comparison: CallComparison) -> PromptChange:

@@ -27,6 +27,7 @@ from turnlog.services.platform.process_settings import (
 )
 from turnlog.services.platform.shutdown import Shutdown
 from turnlog.services.platform.telemetry.loop_probe import run_loop_probe
+from turnlog.services.platform.telemetry.metrics_export import export_metrics
 
 if TYPE_CHECKING:
     from turnlog.services.all_in_one import ServiceAddresses
@@ -83,9 +84,7 @@ async def run_all_services(overrides: Mapping[str, Any], on_started: Callable[[]
     new_keys = tuple(file for file in keys if not file.exists())
     ending = Shutdown()
     ending.handle_signals()
-    service = _run_on_prepared_loop(
-        run_all_in_one(settings, ending), "all-in-one", settings.otlp_endpoint
-    )
+    service = _run_on_prepared_loop(run_all_in_one(settings, ending), "all-in-one", settings)
 
     def show_addresses(addresses: ServiceAddresses) -> None:
         console.print(render_head(addresses))
@@ -98,10 +97,14 @@ async def run_all_services(overrides: Mapping[str, Any], on_started: Callable[[]
 
 @asynccontextmanager
 async def _run_on_prepared_loop(
-    service: AbstractAsyncContextManager[StartedT], name: str, endpoint: str | None
+    service: AbstractAsyncContextManager[StartedT], name: str, settings: ProcessSettings
 ) -> AsyncGenerator[StartedT]:
     start_thread_pool()
-    async with service as started, run_loop_probe(name, endpoint):
+    async with (
+        export_metrics(name, settings.otlp_endpoint, settings.metrics),
+        service as started,
+        run_loop_probe(),
+    ):
         yield started
 
 
@@ -110,7 +113,7 @@ async def run_service_role(role: ServiceRole, on_started: Callable[[], None]) ->
     ending = Shutdown()
     ending.handle_signals()
     settings = _read_settings(ROLE_SETTINGS[role])
-    service = _run_on_prepared_loop(open_role(settings, ending), role, settings.otlp_endpoint)
+    service = _run_on_prepared_loop(open_role(settings, ending), role, settings)
     await ending.run_until_end(service, lambda _: on_started())
 
 

@@ -26,17 +26,12 @@ from dataclasses import asdict, dataclass, field
 from operator import attrgetter
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import structlog
-from opentelemetry.metrics import Histogram, Meter, NoOpMeterProvider
+from opentelemetry.metrics import Histogram, Meter, get_meter
 
 from turnlog.events.async_tasks import run_tasks
-from turnlog.services.platform.concurrency import run_in_thread
-
-if TYPE_CHECKING:
-    from opentelemetry.sdk.metrics import MeterProvider
-    from opentelemetry.sdk.metrics.export import MetricReader
 
 LONG_HOLD: Final = 0.25
 """Seconds from which on a hold is logged."""
@@ -224,50 +219,17 @@ def _describe_stack(frame: FrameType | None) -> str | None:
 
 
 @asynccontextmanager
-async def run_loop_probe(service: str, endpoint: str | None) -> AsyncGenerator[LoopProbe]:
-    """Measure the event loop while the body runs, and export what was measured to an endpoint."""
-    reader = _create_reader(endpoint) if endpoint else None
-    async with run_measured_probe(service, reader) as probe:
+async def run_loop_probe(meter: Meter | None = None) -> AsyncGenerator[LoopProbe]:
+    """Measure the event loop while the body runs; by default for what the process exports."""
+    probe = LoopProbe(holds=_create_histogram(meter or get_meter("turnlog")))
+    async with run_tasks(probe.run_timer()):
         yield probe
-
-
-@asynccontextmanager
-async def run_measured_probe(
-    service: str, reader: MetricReader | None = None
-) -> AsyncGenerator[LoopProbe]:
-    """Measure the event loop while the body runs; a reader gets the histogram."""
-    provider = _create_provider(service, reader) if reader else None
-    probe = LoopProbe(
-        holds=_create_histogram((provider or NoOpMeterProvider()).get_meter("turnlog"))
-    )
-    try:
-        async with run_tasks(probe.run_timer()):
-            yield probe
-    finally:
-        if provider:
-            await run_in_thread(provider.shutdown)
 
 
 def _create_histogram(meter: Meter) -> Histogram:
     return meter.create_histogram(
-        HOLD_METRIC, unit="s", description="How long the event loop was held by one piece of work"
+        HOLD_METRIC,
+        unit="s",
+        description="How long the event loop was held by one piece of work",
+        explicit_bucket_boundaries_advisory=_BOUNDS,
     )
-
-
-# What exports is imported where there is an endpoint: most processes do without.
-
-
-def _create_reader(endpoint: str) -> MetricReader:
-    from turnlog.services.platform.telemetry.exporters import (  # noqa: PLC0415
-        create_metric_reader,
-    )
-
-    return create_metric_reader(endpoint)
-
-
-def _create_provider(service: str, reader: MetricReader) -> MeterProvider:
-    from turnlog.services.platform.telemetry.exporters import (  # noqa: PLC0415
-        create_meter_provider,
-    )
-
-    return create_meter_provider(service, reader, HOLD_METRIC, _BOUNDS)

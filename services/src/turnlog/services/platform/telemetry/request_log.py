@@ -52,7 +52,7 @@ class RequestLog:
 
         async def send_and_note(message: AsgiMessage) -> None:
             if message["type"] == "http.response.start":
-                statuses.append(message["status"])
+                statuses.append(int(message["status"]))  # FastAPI has one of `HTTPStatus` at times
             await send(message)
 
         try:

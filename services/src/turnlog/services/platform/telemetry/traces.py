@@ -1,8 +1,8 @@
 """Traces: one for each turn, from the request through the log and the worker to the read models.
 
-All names of the OpenTelemetry GenAI conventions that Turnlog uses are in this module, because the
-conventions still change. No prompt, reply or secret becomes an attribute. Without an endpoint
-nothing is recorded, but the trace context of callers is still passed on.
+All names of the OpenTelemetry GenAI conventions that Turnlog uses are in this room, because the
+conventions still change. No prompt, reply or secret becomes an attribute. Where nothing is
+exported nothing is recorded, but the trace context of callers is still passed on.
 """
 
 from __future__ import annotations
@@ -17,7 +17,19 @@ from opentelemetry.propagate import inject
 from opentelemetry.trace import NoOpTracerProvider, Span, SpanKind, StatusCode, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from turnlog.events.model.manifest import Manifest
 from turnlog.projections.prompt.assembly_inputs import parse_provider
+from turnlog.projections.prompt.manifest_reports import sum_component_tokens
+from turnlog.services.platform.telemetry.span_attributes import (
+    BUDGET,
+    CALL_KIND,
+    COMPONENT_TOKENS,
+    COMPONENTS,
+    CUTS,
+    OPERATION,
+    TOKENS,
+    USAGE_FIGURES,
+)
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
@@ -51,7 +63,7 @@ class Tracing:
     def start_turn_span(self, session: str, turn: int, parent: str | None) -> Generator[Span]:
         """Start the span of a worker that answers a turn."""
         attributes = {**_build_session_attributes(session), "turnlog.turn": turn}
-        attributes |= {"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": "turn"}
+        attributes[OPERATION] = "invoke_workflow"
         with self._start_span(
             "invoke_workflow turn", SpanKind.INTERNAL, parent, attributes
         ) as span:
@@ -66,7 +78,7 @@ class Tracing:
         name = model.partition("/")[2] or model
         attributes = {
             **_build_session_attributes(session),
-            "gen_ai.operation.name": "chat",
+            OPERATION: "chat",
             "gen_ai.provider.name": parse_provider(model),
             "gen_ai.request.model": name,
             "gen_ai.request.stream": True,
@@ -74,6 +86,29 @@ class Tracing:
             "turnlog.model": model,
         }
         with self._start_span(f"chat {name}", SpanKind.CLIENT, None, attributes) as span:
+            yield span
+
+    @contextmanager
+    def start_tool_span(self, session: str, tool: str, call_id: str) -> Generator[Span]:
+        """Start the span of one run of a tool, within the span of its turn."""
+        attributes = {
+            **_build_session_attributes(session),
+            OPERATION: "execute_tool",
+            "gen_ai.tool.name": tool,
+            "gen_ai.tool.call.id": call_id,
+        }
+        with self._start_span(f"execute_tool {tool}", SpanKind.INTERNAL, None, attributes) as span:
+            yield span
+
+    @contextmanager
+    def start_retrieval_span(self, session: str, retrieval: str) -> Generator[Span]:
+        """Start the span of one search of the knowledge, within the span of its turn."""
+        attributes = {
+            **_build_session_attributes(session),
+            OPERATION: "retrieval",
+            "gen_ai.data_source.id": retrieval,
+        }
+        with self._start_span(f"retrieval {retrieval}", SpanKind.CLIENT, None, attributes) as span:
             yield span
 
     @contextmanager
@@ -158,6 +193,23 @@ class ReportedAnswer(Protocol):
     def response_id(self) -> str | None: ...
 
 
+def record_prompt(span: Span, manifest: Manifest | None) -> None:
+    """Record the kind of a call, the tokens of its prompt by component, and what cut it."""
+    if manifest is None or not span.is_recording():
+        return
+    components = sum_component_tokens(manifest.parts)
+    attributes: dict[str, str | int | Sequence[str] | Sequence[int]] = {
+        CALL_KIND: manifest.kind,
+        TOKENS: manifest.tokens,
+        COMPONENTS: [*components],
+        COMPONENT_TOKENS: [*components.values()],
+        CUTS: [each.step for each in manifest.steps],
+    }
+    if manifest.budget is not None:
+        attributes[BUDGET] = manifest.budget
+    span.set_attributes(attributes)
+
+
 def record_answer(span: Span, answer: ReportedAnswer, first_chunk: int | None) -> None:
     """Record how an answer ended, what it took, and the milliseconds to its first piece."""
     attributes: dict[str, str | int | float | Sequence[str]] = {
@@ -170,11 +222,7 @@ def record_answer(span: Span, answer: ReportedAnswer, first_chunk: int | None) -
         attributes["gen_ai.response.time_to_first_chunk"] = first_chunk / 1000
     if (usage := answer.usage) is not None:
         attributes |= {
-            "gen_ai.usage.input_tokens": usage.input_tokens,
-            "gen_ai.usage.output_tokens": usage.output_tokens,
-            "gen_ai.usage.cache_read.input_tokens": usage.cached_input_tokens,
-            "gen_ai.usage.cache_creation.input_tokens": usage.cache_write_tokens,
-            "gen_ai.usage.reasoning.output_tokens": usage.reasoning_tokens,
+            f"gen_ai.usage.{name}": getattr(usage, field) for name, field in USAGE_FIGURES.items()
         }
     span.set_attributes(attributes)
 
@@ -190,14 +238,30 @@ def record_failure(span: Span, code: str) -> None:
     span.set_attribute("error.type", code)
 
 
+def record_turn_blueprint(blueprint: str, version: int, profile: str) -> None:
+    """Name the current span, which is that of a turn, by its blueprint."""
+    span = trace.get_current_span()
+    span.update_name(f"invoke_workflow {blueprint}")
+    span.set_attributes(
+        {
+            "gen_ai.workflow.name": blueprint,
+            "turnlog.blueprint.version": version,
+            "turnlog.profile": profile,
+        }
+    )
+
+
 def record_turn_failure(code: str) -> None:
     """Mark the current span, which is that of a turn, as failed."""
     record_failure(trace.get_current_span(), code)
 
 
-def create_tracing(service: str, endpoint: str | None) -> Tracing:
-    """Create the tracing of a process; without an endpoint nothing is exported."""
-    if endpoint is None:
+def create_tracing(service: str, endpoint: str | None, *, is_measured: bool = False) -> Tracing:
+    """Create the tracing of a process, whose spans are exported to an endpoint, and measured.
+
+    Without either there are no spans.
+    """
+    if endpoint is None and not is_measured:
         return Tracing(NoOpTracerProvider().get_tracer("turnlog"))
     # What most processes do without; see there.
     from turnlog.services.platform.telemetry.exporters import (  # noqa: PLC0415

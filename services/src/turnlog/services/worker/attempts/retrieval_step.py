@@ -66,6 +66,7 @@ from turnlog.services.extensions.plugins import load_reranker
 from turnlog.services.knowledge.current_search import UNKNOWN_COLLECTION
 from turnlog.services.platform.concurrency import run_in_thread, run_text_work
 from turnlog.services.platform.process_settings import MODEL_OFF
+from turnlog.services.platform.telemetry.traces import Tracing, record_failure
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import load_turn_inputs
 from turnlog.services.worker.turn_context import TurnContext, append_command
@@ -104,6 +105,7 @@ class RetrievalStep:
     blobs: BlobStore
     knowledge: KnowledgeSearch
     default_model: str
+    tracing: Tracing
 
     async def run_due_retrievals(self, context: TurnContext) -> TurnContext:
         """Make the retrievals that the next call shows and the turn has not made yet.
@@ -145,7 +147,10 @@ class RetrievalStep:
 
     async def _run_retrieval(self, context: TurnContext, name: str) -> TurnContext:
         if find_retrieval(context.state.open, name) is None:
-            retrieved = await self._search(context, name)
+            with self.tracing.start_retrieval_span(context.session, name) as span:
+                retrieved = await self._search(context, name)
+                if retrieved is not None and retrieved.unavailable is not None:
+                    record_failure(span, retrieved.unavailable)
             if retrieved is None:
                 return context
             command = RecordRetrieval(context.attempt, retrieved)

@@ -56,6 +56,7 @@ from turnlog.projections.tools.tool_list_changes import compare_tool_lists
 from turnlog.services.caches.text_cache import read_event
 from turnlog.services.extensions.tool_context import ToolContext, use_tool_context
 from turnlog.services.platform.concurrency import run_text_work
+from turnlog.services.platform.telemetry.traces import Tracing, record_failure
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.worker.tools.result_media import store_result_media
 from turnlog.services.worker.tools.stored_results import store_result
@@ -109,6 +110,7 @@ class ToolRunner:
     """Called with the name of each tool before it runs."""
     find_violation: Callable[[str], Awaitable[str | None]]
     """Returns the rule that a result breaks, with the reason, or None."""
+    tracing: Tracing
 
     async def run_pending_tools(self, context: TurnContext) -> TurnContext:
         """Run the pending tools, and return the turn after that.
@@ -218,8 +220,14 @@ class ToolRunner:
     async def _run_tool(self, state: SessionState, run: ToolRun, spec: ToolsSpec) -> ToolReturned:
         clock = asyncio.get_running_loop()
         since = clock.time()
-        with use_tool_context(_build_context(state, run)):
+        called = run.called
+        with (
+            self.tracing.start_tool_span(state.session, called.tool, called.id) as span,
+            use_tool_context(_build_context(state, run)),
+        ):
             answered = await self._call_server(run, spec)
+            if answered.failed:
+                record_failure(span, "tool_unsure" if answered.unsure else "tool_failed")
         answered = await self._guard_answer(answered)
         taken = round((clock.time() - since) * 1000)
         returned = await self._build_return(state.tenant, run, answered, spec)
