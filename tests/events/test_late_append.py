@@ -11,7 +11,7 @@ from tests.events.log_sessions import append_texts, build_batch
 from turnlog.events.jetstream.direct_get import LEADER_GET_SUBJECT
 from turnlog.events.jetstream.jetstream_client import JetStreamClient
 from turnlog.events.jetstream.nats_connection import NatsConnection, RequestUnanswered
-from turnlog.events.store.ports import BatchAlreadyStored
+from turnlog.events.store.ports import BatchAlreadyStored, BatchAppended
 
 Sent = tuple[str, bytes, Mapping[str, str]]
 
@@ -57,3 +57,19 @@ async def test_append_that_arrives_between_two_checks_is_already_stored(
     last = await jetstream.log.read_last_event(fresh_tenant, "s")
     assert last
     assert last.sequence == 2
+
+
+async def test_append_that_arrives_behind_a_stray_message_is_stored_once(
+    jetstream: JetStreamClient, fresh_tenant: str
+) -> None:
+    (opened,) = await append_texts(jetstream.log, fresh_tenant, "s", "hello")
+    await jetstream.connection.nc.jetstream().publish(f"session.{fresh_tenant}.s.turn", b"junk")
+    late = LateConnection(nc=jetstream.connection.nc, patience=jetstream.connection.patience)
+    log = replace(jetstream.log, connection=late)
+    outcome = await log.append_batch(build_batch(fresh_tenant, "s", opened.head, "again"))
+    assert late.arrived
+    assert isinstance(outcome, BatchAppended), outcome
+    last = await jetstream.log.read_last_event(fresh_tenant, "s")
+    assert last
+    assert list(await log.read_range(fresh_tenant, "s", None, last)) == [opened, last]
+    assert await jetstream.log.find_unreadable_end(fresh_tenant, "s") is None

@@ -24,7 +24,6 @@ from turnlog.events.content import compute_digest
 from turnlog.events.model.call_events import AttemptEnded, CallCompleted
 from turnlog.events.model.tool_events import ToolReturned
 from turnlog.events.model.turn_events import TurnCompleted
-from turnlog.events.store.ports import RawEvent
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -92,7 +91,7 @@ async def test_u29_malformed_json_is_repaired_at_debug_level_or_logged_as_error_
     assert list_log_levels(log_lines, "answer-repaired") == ["debug"]
 
 
-async def test_u29_unreadable_session_stops_alone_and_is_logged_as_error(
+async def test_u29_broken_session_stops_alone_and_is_logged_as_error(
     platform: AgentService,
 ) -> None:
     bad, good = (
@@ -105,9 +104,7 @@ async def test_u29_unreadable_session_stops_alone_and_is_logged_as_error(
     raw = log.stored[place - 1]
     assert raw is not None
     with capture_logs() as log_lines:
-        forged = RawEvent(raw.subject, len(log.stored) + 1, b"junk")
-        log.stored.append(forged)
-        log.sessions[platform.gateway.tenant, bad].append(forged.stream_sequence)
+        forged = log.store_message(raw.subject, raw.stored)
         answer = await platform.http.post(f"/v1/sessions/{bad}/turns", json={"text": "Two?"})
         await platform.complete_turn(good, answer_with_text("Fine."))
         await platform.list_calls(good)
@@ -115,12 +112,12 @@ async def test_u29_unreadable_session_stops_alone_and_is_logged_as_error(
     listed = (await platform.fetch_json("/v1/sessions"))["sessions"]
     stopped = {each["session"]: each["stopped"] for each in listed}
     assert stopped[good] is None
-    assert "Invalid JSON" in stopped[bad]
+    assert "where" in stopped[bad]
     history = await platform.fetch_json(f"/v1/sessions/{bad}/history")
     assert [turn["reply"] for turn in history["turns"]] == ["One."]
-    assert history["unreadable"]["position"] == forged.stream_sequence
+    assert history["unreadable"]["position"] == forged
     assert list_log_levels(log_lines, "session-stopped") == ["error"]
-    log.sessions[platform.gateway.tenant, bad].remove(forged.stream_sequence)
+    log.sessions[platform.gateway.tenant, bad].remove(forged)
     platform.opened_sessions.remove(bad)
 
 

@@ -557,11 +557,13 @@ def list_chain_findings(chains: ChainVerifier, *raws: RawEvent) -> list[tuple[st
     return [(finding.check, finding.sequence) for _, finding in found]
 
 
-def test_control_characters_of_a_session_name_are_escaped_in_findings() -> None:
+def test_finding_of_a_stray_message_repeats_nothing_of_it() -> None:
     stored = b'{"tenant": "t", "subject": "\\u001b[2J", "sequence": 1}'
     found = ChainVerifier().check_event(RawEvent("session.t.s.turn", 1, stored))
     assert found
-    assert found[1].detail == r"it belongs to session '\x1b[2J'"
+    assert found[1].detail == (
+        "the message at stream sequence 1 is no event: it is an event of another session"
+    )
 
 
 @pytest.mark.promise("P17")

@@ -41,7 +41,10 @@ from turnlog.projections.store.write.quarantining_fold import (
     fold_events,
 )
 from turnlog.projections.store.write.row_changes import ColumnValues, PutRow, write_changes
-from turnlog.projections.store.write.stopped_sessions import StoppedSession
+from turnlog.projections.store.write.stopped_sessions import SessionStrays, StoppedSession
+
+BROKEN_EVENT = b'{"tenant": "t", "subject": "bad", "sequence": 3, "type": "of nothing"}'
+"""It states whose event it is, and cannot be decoded."""
 
 
 @pytest.fixture
@@ -68,7 +71,7 @@ async def test_undecodable_event_stops_only_its_own_session(
     bad, good = StoredSession(log=log, session="bad"), StoredSession(log=log, session="good")
     await bad.append_events(build_opened(), build_submitted(1, "one"))
     await good.append_events(build_opened(), build_submitted(1, "one"))
-    place = append_raw(log, b"not an event", "bad")
+    place = append_raw(log, BROKEN_EVENT, "bad")
     await bad.append_events(build_completed(1, "held back"))
     await good.append_events(build_completed(1, "folded"))
     (poison,) = await fold_log(store, log)
@@ -77,7 +80,7 @@ async def test_undecodable_event_stops_only_its_own_session(
     assert await list_reply_flags(store, "bad") == [False]
     (stopped,) = await list_halted(store)
     assert (stopped.session, stopped.position, stopped.held_back) == ("bad", place, 1)
-    assert "Invalid JSON" in stopped.reason
+    assert "Field required" in stopped.reason
 
 
 async def test_stopped_session_remains_stopped_in_later_batches(
@@ -85,7 +88,7 @@ async def test_stopped_session_remains_stopped_in_later_batches(
 ) -> None:
     story = StoredSession(log=log)
     await story.append_events(build_opened(), build_submitted(1, "one"))
-    append_raw(log, b"not an event")
+    append_raw(log, BROKEN_EVENT.replace(b"bad", b"s"))
     await fold_log(store, log)
     for turn in (1, 2, 3):
         await story.append_events(build_completed(turn, "held back"))
@@ -97,14 +100,20 @@ async def test_stopped_session_remains_stopped_in_later_batches(
 
 async def test_quarantine_stores_the_exact_bytes(store: ReadModelStore, log: MemoryLog) -> None:
     await StoredSession(log=log).append_events(build_opened())
-    stored = bytes(range(256))
+    stored = b"\n\t " + BROKEN_EVENT.replace(b"bad", b"s")
     append_raw(log, stored)
     await fold_log(store, log)
     (row,) = (await read_rows(store, (await ensure_live_position(store)).build))["quarantine"]
     assert row[-1] == stored
 
 
-async def test_event_stored_under_the_subject_of_another_session_is_a_poison_event(
+async def list_strays(store: ReadModelStore, tenant: str) -> list[SessionStrays]:
+    at = await ensure_live_position(store)
+    async with store.open_reader() as connection:
+        return list(await stopped_sessions.list_session_strays(connection, at.build, tenant))
+
+
+async def test_event_stored_under_the_subject_of_another_session_is_a_stray_message(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
     victim, forger = (
@@ -115,20 +124,39 @@ async def test_event_stored_under_the_subject_of_another_session_is_a_poison_eve
     await forger.append_events(build_opened())
     (forged,) = await forger.append_events(build_submitted(1, "forged"))
     log.stored.pop()
-    append_raw(log, forged.stored, "victim", "t")
-    (poison,) = await fold_log(store, log)
-    assert (poison.tenant, poison.session) == ("t", "victim")
-    assert "u/forger" in poison.reason
+    place = append_raw(log, forged.stored, "victim", "t")
+    await victim.append_events(build_completed(1, "folded"))
+    assert await fold_log(store, log) == []
+    assert await list_reply_flags(store, "victim") == [True]
+    (strays,) = await list_strays(store, "t")
+    assert (strays.session, strays.position, strays.count) == ("victim", place, 1)
+    assert strays.reason == "it is an event of another session"
+
+
+async def test_stray_messages_are_counted_once_however_often_a_batch_is_applied(
+    store: ReadModelStore, log: MemoryLog
+) -> None:
+    story = StoredSession(log=log)
+    await story.append_events(build_opened())
+    first, _ = (append_raw(log, stored) for stored in (b"not an event", bytes(range(256))))
+    await story.append_events(build_submitted(1, "one"))
+    await fold_log(store, log)
+    append_raw(log, b"[]")
+    await fold_log(store, log)
+    (strays,) = await list_strays(store, "t")
+    assert (strays.position, strays.count) == (first, 3)
+    assert await list_halted(store) == []
 
 
 @pytest.mark.parametrize("subject", ["session.t", "other", "session.a.b"])
-async def test_message_on_a_subject_of_no_session_is_quarantined(
+async def test_message_on_a_subject_of_no_session_stops_nothing(
     store: ReadModelStore, log: MemoryLog, subject: str
 ) -> None:
     await StoredSession(log=log).append_events(build_opened(), build_submitted(1, "one"))
     log.stored.append(RawEvent(subject, len(log.stored) + 1, b"stray"))
-    (poison,) = await fold_log(store, log)
-    assert (poison.tenant, poison.session) == ("", subject)
+    assert await fold_log(store, log) == []
+    (strays,) = await list_strays(store, "")
+    assert strays.session == subject
     assert await list_reply_flags(store, "s") == [False]
 
 
@@ -279,7 +307,7 @@ async def test_replay_of_an_event_that_is_still_poison_keeps_every_event(
 ) -> None:
     story = StoredSession(log=log)
     await story.append_events(build_opened())
-    append_raw(log, b"not an event")
+    append_raw(log, BROKEN_EVENT.replace(b"bad", b"s"))
     await story.append_events(build_submitted(1, "one"))
     await fold_log(store, log)
     before = await list_halted(store)

@@ -1,4 +1,4 @@
-"""A client of NATS publishes something under a session's subjects that is no event."""
+"""A client of NATS publishes a stray message or a forged event under a session's subjects."""
 
 from __future__ import annotations
 
@@ -23,6 +23,9 @@ JUNK = {
 }
 
 
+STREAM = {"Accept": "text/event-stream"}
+
+
 @pytest.fixture
 def log_url(nats_url: str) -> str:
     """Always a real server, since the log in memory has no clients."""
@@ -36,14 +39,20 @@ async def stranger(nats_url: str) -> AsyncIterator[Client]:
         yield connection.nc
 
 
-async def spoil_session(
-    stand: RunningGateway, stranger: Client, session: str, junk: bytes = b"junk"
-) -> int:
-    """Publish junk behind a session's events, and return the sequence of the last event."""
-    last = await stand.fetch_json(f"/v1/sessions/{session}")
-    ack = await stranger.jetstream().publish(f"session.{stand.tenant}.{session}.turn", junk)
+async def publish_stray(
+    stand: RunningGateway, stranger: Client, session: str, stray: bytes = b"junk"
+) -> None:
+    """Publish what is no event under a session's subjects."""
+    ack = await stranger.jetstream().publish(f"session.{stand.tenant}.{session}.turn", stray)
     assert ack.stream == "SESSIONS"
-    return int(last["sequence"])
+
+
+async def spoil_session(stand: RunningGateway, stranger: Client, session: str) -> int:
+    """Publish a session's last event once more; return the sequence of the real one."""
+    last = await stand.backend.log.read_last_event(stand.tenant, session, leader=True)
+    assert last is not None
+    await publish_stray(stand, stranger, session, last.stored)
+    return last.sequence
 
 
 async def wait_for_stop(stand: RunningGateway, session: str) -> str:
@@ -57,29 +66,83 @@ async def wait_for_stop(stand: RunningGateway, session: str) -> str:
         await asyncio.wait_for(signal.wait(), 30)
 
 
+async def wait_for_strays(stand: RunningGateway, session: str, count: int) -> None:
+    """Wait until the list counts so many stray messages of a session."""
+    while True:
+        signal = stand.projection_signal.get_next_signal()
+        page = await stand.fetch_json("/v1/sessions")
+        for row in page["sessions"]:
+            if row["session"] == session and row["stray_messages"] == count:
+                assert row["stopped"] is None
+                return
+        await asyncio.wait_for(signal.wait(), 30)
+
+
 @pytest.mark.promise("P13", "P22")
 @pytest.mark.parametrize("name", JUNK)
-async def test_junk_message_is_read_around_and_shown_as_one_unreadable_message(
+async def test_stray_message_is_passed_over_and_reported_and_its_session_goes_on(
     stand: RunningGateway, stranger: Client, name: str
 ) -> None:
     session = await stand.open_session()
     await stand.submit_and_answer(session, "File it", "Filed.")
-    before = await stand.fetch_json(f"/v1/sessions/{session}/history")
-    sequence = await spoil_session(stand, stranger, session, JUNK[name])
     path = f"/v1/sessions/{session}"
-    history = await stand.fetch_json(f"{path}/history")
-    assert history["unreadable"]["position"] > 0
-    assert history["unreadable"]["reason"]
-    assert history | {"unreadable": None} == before
-    page = await stand.fetch_json(f"{path}/events")
-    assert (len(page["events"]), page["unreadable"]) == (sequence, history["unreadable"])
-    assert (await stand.fetch_json(path))["unreadable"] == history["unreadable"]
+    before = await stand.fetch_json(f"{path}/history")
+    pages = await stand.fetch_json(f"{path}/events")
+    await publish_stray(stand, stranger, session, JUNK[name])
+    assert await stand.fetch_json(f"{path}/history") == before
+    assert await stand.fetch_json(f"{path}/events") == pages
+    assert (await stand.fetch_json(path))["unreadable"] is None
     for readable in ("window", "window?at=2", "calls", "turns/1/why", "verify", "export"):
         answer = await stand.http.get(f"{path}/{readable}")
         assert answer.status_code == 200, (readable, answer.text)
-    assert [each["check"] for each in (await stand.fetch_json(f"{path}/verify"))["findings"]] == [
-        "log"
-    ]
+    answered = await stand.submit_and_answer(session, "And this?", "This too.")
+    assert (answered["turn"], answered["reply"]) == (2, "This too.")
+    await publish_stray(stand, stranger, session, JUNK[name])
+    await wait_for_strays(stand, session, 2)
+    found = (await stand.fetch_json(f"{path}/verify"))["findings"]
+    assert [each["check"] for each in found] == ["log", "log"]
+    assert "is no event" in found[0]["detail"]
+    (strays,) = (await stand.fetch_json("/v1/quarantine"))["strays"]
+    assert (strays["session"], strays["count"]) == (session, 2)
+    assert "it is no event" in strays["reason"]
+    part = (await stand.fetch_json("/readyz"))["parts"]["sessions"]
+    assert part["detail"].startswith(f"sessions: 1 with stray messages: {session};")
+    assert (await stand.fetch_json("/readyz"))["ready"]
+
+
+@pytest.mark.promise("P13")
+async def test_streams_go_on_behind_a_stray_message(
+    stand: RunningGateway, stranger: Client
+) -> None:
+    session = await stand.open_session()
+    await publish_stray(stand, stranger, session)
+    await stand.submit_and_answer(session, "File it", "Filed.")
+    whole = await stand.fetch_json("/v1/events")
+    assert len(whole["unreadable"]) == 1
+    for path in (f"/v1/sessions/{session}/events", "/v1/events"):
+        names: list[str] = []
+        async with stand.http.stream("GET", path, headers=STREAM) as answer:
+            async for line in answer.aiter_lines():
+                names += [line.removeprefix("event: ")] if line.startswith("event: ") else []
+                if names[-1:] == ["turn-completed"]:
+                    break
+        assert "unreadable" not in names
+        assert names[0] == "session-opened"
+
+
+async def test_turn_that_runs_meanwhile_is_completed_behind_a_stray_message(
+    stand: RunningGateway, stranger: Client
+) -> None:
+    session, going_on = await stand.open_session(), asyncio.Event()
+    begun = asyncio.Event()
+    stand.model.scripts.append([begun.set, "One moment.", going_on])
+    waiting = asyncio.create_task(
+        stand.http.post(f"/v1/sessions/{session}/turns?wait=30", json={"text": "Hi"})
+    )
+    await asyncio.wait_for(begun.wait(), 30)
+    await publish_stray(stand, stranger, session)
+    going_on.set()
+    assert (await waiting).json()["reply"] == "One moment."
 
 
 @pytest.mark.promise("P13")
@@ -117,8 +180,7 @@ async def test_event_stream_of_an_unreadable_session_ends_with_one_unreadable_ev
 
 async def read_stream_names(http: httpx.AsyncClient, path: str) -> list[str]:
     """Return the names of a stream's events, up to its end."""
-    headers = {"Accept": "text/event-stream"}
-    async with asyncio.timeout(30), http.stream("GET", path, headers=headers) as answer:
+    async with asyncio.timeout(30), http.stream("GET", path, headers=STREAM) as answer:
         lines = [line async for line in answer.aiter_lines()]
     return [line.removeprefix("event: ") for line in lines if line.startswith("event: ")]
 

@@ -149,7 +149,8 @@ async def test_poison_event_stops_its_session_with_an_alarm_and_no_other(
     bad, good = StoredSession(log=log, session="bad"), StoredSession(log=log, session="good")
     await bad.append_events(build_opened())
     await good.append_events(build_opened())
-    place = append_raw(log, b"not an event", "bad")
+    append_raw(log, b"no event at all", "good")
+    place = append_raw(log, b'{"tenant": "t", "subject": "bad", "sequence": 2}', "bad")
     await good.append_events(build_submitted(1, "one"))
     running = ProjectorRunner(log=log, store=store)
     with capture_logs() as log_lines:
@@ -158,6 +159,8 @@ async def test_poison_event_stops_its_session_with_an_alarm_and_no_other(
             assert not task.done()
     (alarm,) = [line for line in log_lines if line["event"] == "session-stopped"]
     assert (alarm["log_level"], alarm["session"], alarm["position"]) == ("error", "bad", place)
+    (warning,) = [line for line in log_lines if line["event"] == "stray-messages"]
+    assert (warning["log_level"], warning["session"], warning["count"]) == ("warning", "good", 1)
 
 
 async def run_until_corrupt(running: ProjectorRunner) -> Corrupt:

@@ -255,7 +255,9 @@ async def test_rows_rebuilt_in_small_batches_equal_the_live_ones_and_stop_the_sa
 ) -> None:
     log = MemoryLog()
     *stories, junk, refused = await append_stories(log, sessions=6)
-    append_raw(log, b"not an event", junk.session)
+    append_raw(log, b"no event at all", stories[0].session)
+    broken = f'{{"tenant": "t", "subject": "{junk.session}", "sequence": 99}}'
+    append_raw(log, broken.encode(), junk.session)
     await refused.append_events(build_assembled(5, "5.1", build_part("input", tokens=2**70)))
     for turn in range(6, 9):
         for story in (*stories, refused):
@@ -265,5 +267,6 @@ async def test_rows_rebuilt_in_small_batches_equal_the_live_ones_and_stop_the_sa
         await running.wait_for_position(len(log.stored))
     live = await running.read_rows()
     assert {row[1] for row in live["quarantine"]} == {junk.session, refused.session}
+    assert [row[1] for row in live["stray_messages"]] == [stories[0].session]
     assert await rebuild_rows(replace(running.folding, catch_up_batch=10), _ignore_progress)
     assert await running.read_rows() == live

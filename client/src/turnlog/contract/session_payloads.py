@@ -93,7 +93,7 @@ class RecordedChoice(ResponseModel):
 
 
 class UnreadableMessage(ResponseModel):
-    """A message behind the last event of a session that is no event; nothing can follow it."""
+    """A broken event behind the last one of a session; nothing can follow it."""
 
     position: int
     """Its stream sequence."""
@@ -193,6 +193,8 @@ class SessionRow(ResponseModel):
     """The labels, in the order in which they were given."""
     stopped: str | None = None
     """Why its rows end before its log: an event of it cannot be read or folded."""
+    stray_messages: int = 0
+    """How many messages under its subjects are no events of it; they are passed over."""
     budget_share: float | None = None
     """How much of its budget the last prompt took, of those that had one: 0.94 is 94 %."""
 

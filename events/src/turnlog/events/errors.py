@@ -10,7 +10,7 @@
         ├── LogRolledBack  the log lacks events that were read from it
         ├── AlteredBlob  restore the blob: its digest is not that of its bytes
         ├── AlteredMedia  upload the media again, or restore it: it has other bytes
-        ├── UnreadableEnd  fork the session before it: a message behind its last event is none
+        ├── UnreadableEnd  fork the session before it: a broken event lies behind its last one
         └── StreamHole   restore the stream: it passed sequences that have no message
 
 Errors carry fields, so no caller has to parse sentences. One table at each edge maps them to HTTP
@@ -100,7 +100,7 @@ class StreamHole(Corrupt):
 
 
 class UnreadableEnd(Corrupt):
-    """Behind a history's last event is a message that is no event, so nothing can be appended."""
+    """Behind a history's last event is a broken one, so nothing can be appended."""
 
     def __init__(self, *, history: str, sequence: int, position: int, reason: str) -> None:
         place = f"the message at stream sequence {position}, behind event {sequence}"

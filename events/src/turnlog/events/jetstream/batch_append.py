@@ -25,7 +25,6 @@ from turnlog.events.errors import TooLarge, Unavailable
 from turnlog.events.jetstream.direct_get import (
     StoredMessage,
     get_message,
-    get_next_message,
 )
 from turnlog.events.jetstream.history_end import HistoryEnd, HistoryReader
 from turnlog.events.jetstream.js_api import JsApiError, PublishAck, request_json
@@ -97,14 +96,20 @@ PublishOutcome = (
 )
 
 
-async def publish_batch(connection: NatsConnection, batch: EventBatch) -> PublishOutcome:
-    """Send a batch once; raises `TooLarge` if this server would never accept it."""
+async def publish_batch(
+    connection: NatsConnection, batch: EventBatch, newest: int | None = None
+) -> PublishOutcome:
+    """Send a batch once; raises `TooLarge` if this server would never accept it.
+
+    `newest` is the stream sequence of the last message under its subjects, where that is a stray
+    one behind the event that the batch follows.
+    """
     largest = max(len(message.payload) for message in batch.messages)
     check_message_size(connection, "event", largest)
     if not connection.nc.is_connected:
         return PublishNotSent("not connected")
     try:
-        ack = await _send_batch(connection, batch)
+        ack = await _send_batch(connection, batch, newest)
     except JsApiError as denied:
         return _classify_denial(denied, largest)
     except RequestNotSent as absent:
@@ -126,8 +131,12 @@ def _classify_denial(denied: JsApiError, largest: int) -> PublishOutcome:
     )
 
 
-async def _send_batch(connection: NatsConnection, batch: EventBatch) -> PublishAck:
-    *others, (last, commit) = zip(batch.messages, _build_headers(batch), strict=True)
+async def _send_batch(
+    connection: NatsConnection, batch: EventBatch, newest: int | None
+) -> PublishAck:
+    if newest is None:
+        newest = batch.after.stream_sequence if batch.after else 0
+    *others, (last, commit) = zip(batch.messages, _build_headers(batch, newest), strict=True)
     for message, headers in others:
         await connection.nc.publish(message.subject, message.payload, headers=headers)
     return await request_json(
@@ -139,11 +148,9 @@ async def _send_batch(connection: NatsConnection, batch: EventBatch) -> PublishA
     )
 
 
-def _build_headers(batch: EventBatch) -> Iterator[dict[str, str]]:
+def _build_headers(batch: EventBatch, newest: int) -> Iterator[dict[str, str]]:
     guard = {
-        Header.EXPECTED_LAST_SUBJECT_SEQUENCE.value: str(
-            batch.after.stream_sequence if batch.after else 0
-        ),
+        Header.EXPECTED_LAST_SUBJECT_SEQUENCE.value: str(newest),
         GUARD_SUBJECT_HEADER: batch.subjects,
     }
     count = len(batch.messages)
@@ -158,7 +165,15 @@ def _build_headers(batch: EventBatch) -> Iterator[dict[str, str]]:
         yield headers
 
 
-LookupOutcome = BatchAlreadyStored | BatchConflict
+@dataclass(frozen=True, slots=True)
+class PlaceFree:
+    """The batch is not stored yet, and no event is in its place."""
+
+    newest: int | None = None
+    """Stream sequence of the last message under its subjects, where that is a stray one."""
+
+
+LookupOutcome = BatchAlreadyStored | BatchConflict | PlaceFree
 
 AppendGuard = Callable[[EventBatch], Awaitable[None]]
 """Awaited before each try.
@@ -181,9 +196,10 @@ async def append_batch(
     connection = replace(connection, patience=min(connection.patience, ANSWER_TIMEOUT))
     ends = asyncio.get_running_loop().time() + patience
     doubt, failures = False, 0
+    newest: int | None = None
     while True:
-        answer = await _publish_if_allowed(connection, batch, guard)
-        found: LookupOutcome | None = None
+        answer = await _publish_if_allowed(connection, batch, guard, newest)
+        found: LookupOutcome = PlaceFree(newest)
         match answer:
             case PublishAccepted(last):
                 return BatchAppended(_record_batch(batch, last))
@@ -196,8 +212,9 @@ async def append_batch(
                 found = await _look_up_batch(connection, stream, batch)
             case PublishNotSent():
                 pass
-        if found is not None:
+        if not isinstance(found, PlaceFree):
             return found
+        newest = found.newest
         if asyncio.get_running_loop().time() >= ends:
             return LogUnreachable(answer.detail, ambiguous=doubt)
         await wait_backoff(failures)
@@ -205,14 +222,14 @@ async def append_batch(
 
 
 async def _publish_if_allowed(
-    connection: NatsConnection, batch: EventBatch, guard: AppendGuard | None
+    connection: NatsConnection, batch: EventBatch, guard: AppendGuard | None, newest: int | None
 ) -> PublishOutcome:
     try:
         if guard is not None:
             await guard(batch)
     except Unavailable as unknown:
         return PublishNotSent(unknown.detail)
-    return await publish_batch(connection, batch)
+    return await publish_batch(connection, batch, newest)
 
 
 def _record_batch(batch: EventBatch, last: int) -> tuple[RecordedEvent, ...]:
@@ -222,33 +239,36 @@ def _record_batch(batch: EventBatch, last: int) -> tuple[RecordedEvent, ...]:
 
 async def _look_up_batch(
     connection: NatsConnection, stream: str, batch: EventBatch
-) -> LookupOutcome | None:
-    """Look the batch up at the leader; None if neither it nor a conflicting event is stored."""
+) -> LookupOutcome:
+    """Look the batch up at the leader, which is also what to do where nobody answers."""
     try:
         return await _compare_at_leader(connection, stream, batch)
     except Unavailable:
-        return None
+        return PlaceFree()
 
 
 async def _compare_at_leader(
     connection: NatsConnection, stream: str, batch: EventBatch
-) -> LookupOutcome | None:
+) -> LookupOutcome:
     """Compare what is stored in the batch's place; raises `UnreadableEnd` if it is no event."""
     behind = batch.after.stream_sequence if batch.after else 0
-    first = await get_next_message(connection, stream, batch.subjects, behind + 1, leader=True)
+    reader = HistoryReader(
+        connection=connection, stream=stream, subjects=batch.subjects, leader=True
+    )
+    first = await reader.find_next(behind + 1)
     if first is not None and (
         stored_batch := await _read_stored_batch(connection, stream, batch, first)
     ):
         return BatchAlreadyStored(stored_batch)
-    end = await HistoryReader(
-        connection=connection, stream=stream, subjects=batch.subjects, leader=True
-    ).read_end()
+    end = await reader.read_end()
     if end is not None and end.unreadable is not None and _is_in_place(batch, end):
         raise end.unreadable
     last = end.last if end else None
-    if first is None and (last.stream_sequence if last else 0) >= behind:
-        # The batch may still arrive; whatever follows `behind` was stored between the two reads.
-        return None
+    place = last.stream_sequence if last else 0
+    if first is None and place >= behind:
+        # The batch may still arrive, or has between the two reads: what was stored there then is
+        # looked up before the next try, so only what is stray behind `behind` may be followed.
+        return PlaceFree(end.newest if end and place == behind else None)
     return BatchConflict(last.sequence if last else 0)
 
 

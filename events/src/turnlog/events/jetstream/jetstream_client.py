@@ -216,6 +216,13 @@ class JetStreamLog:
         ).read_end(self._known_ends.get(subjects, 0))
         return end.unreadable if end else None
 
+    async def has_stray_messages(self, tenant: str, session: str) -> bool:
+        """See `EventLog.has_stray_messages`."""
+        subjects = self.kind.build_filter(tenant, session)
+        last = await self.read_last_event(tenant, session, leader=True)
+        info = await fetch_stream_info(self.connection, self.kind.find_stream(tenant), subjects)
+        return info.subject_count > (last.sequence if last else 0)
+
     async def find_last_position(self, tenant: str, leaf: str) -> int:
         """See `EventLog.find_last_position`."""
         stream, subjects = (

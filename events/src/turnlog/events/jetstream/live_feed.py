@@ -36,6 +36,7 @@ from turnlog.events.jetstream.session_reads import (
     walk_back,
 )
 from turnlog.events.jetstream.subscriptions import RawFrame, add_raw_subscription
+from turnlog.events.stray_messages import is_stray, parse_history_key
 from turnlog.events.subjects import REPUBLISH_PREFIX
 
 QUEUE_BYTES: Final = 4 * 1024 * 1024
@@ -319,8 +320,12 @@ class JetStreamSessionWatch:
             try:
                 event = self.feed.decode_message(message)
             except Corrupt:
+                if is_stray(message.key, message.stored):
+                    continue
                 self.queue.mark_possible_loss()
                 return None
+            if (event.tenant, event.session) != parse_history_key(message.key):
+                continue
             if event.sequence > self._seen_sequence:
                 return event
         return None
@@ -430,9 +435,14 @@ def find_kept_events(
     found = deque[LiveMessage[RecordedEvent]]()
     for message in reversed(feed.list_kept(key)):
         try:
-            sequence = feed.decode_message(message).sequence
+            event = feed.decode_message(message)
         except Corrupt:
+            if is_stray(message.key, message.stored):
+                continue
             return None
+        if (event.tenant, event.session) != parse_history_key(message.key):
+            continue
+        sequence = event.sequence
         if sequence > after:
             found.appendleft(message)
         if sequence <= after + 1:

@@ -11,7 +11,7 @@ guess is the middle, so there are never many.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -31,6 +31,7 @@ from turnlog.events.jetstream.history_end import HistoryReader
 from turnlog.events.jetstream.js_api import fetch_stream_info
 from turnlog.events.jetstream.nats_connection import NatsConnection
 from turnlog.events.store.ports import RawEvent
+from turnlog.events.stray_messages import decode_unless_stray
 
 SHORT_RANGE: Final = 8
 """Maximum events that are walked back one by one."""
@@ -44,18 +45,14 @@ async def read_last_event(
 ) -> RecordedEvent | None:
     """Return a session's last event; only the leader's answer is never stale.
 
-    Messages behind it that are no events are passed over. The server finds no last message also
-    where it cannot read it, and then accepts another first one. So before the leader's answer
-    counts as a session without events, the session must have no earlier event either; raises
+    Stray messages and those behind an unreadable event are passed over. The server finds no last
+    message also where it cannot read it, and then accepts another first one. So before the leader's
+    answer counts as a session without events, the session must have no earlier event either; raises
     `Corrupt` if it has one. `known` is the stream sequence of an end that was found before.
     """
     reader = HistoryReader(connection=connection, stream=stream, subjects=subjects, leader=leader)
     found = await reader.read_end(known)
-    if (
-        found is None
-        and leader
-        and await get_next_message(connection, stream, subjects, 1, leader=True)
-    ):
+    if found is None and leader and await reader.find_next(1):
         # An event that was appended between the two requests is found by the second try.
         found = await reader.read_end()
         if found is None:
@@ -187,9 +184,10 @@ async def read_events_by_subject(
         return [], info.lost_count == 0
     raws = await read_raw_events_by_subject(connection, stream, subject)
     events = [
-        decode_event(raw.stored, raw.stream_sequence)
+        event
         for raw in raws
         if raw.stream_sequence <= upto.stream_sequence
+        and (event := decode_unless_stray(raw.subject, raw.stored, raw.stream_sequence))
     ]
     return events, len(raws) >= info.subject_count and info.lost_count == 0
 
@@ -229,9 +227,17 @@ async def _fetch_forward(
         )
         if not page:
             break
-        events += map(_decode_message, page)
+        events += _decode_events(page)
         start = page[-1].stream_sequence + 1
     return events
+
+
+def _decode_events(messages: Iterable[StoredMessage]) -> Iterator[RecordedEvent]:
+    """Yield the events in messages under the subjects of a history; stray ones are left out."""
+    for each in messages:
+        event = decode_unless_stray(each.subject, each.payload, each.stream_sequence)
+        if event is not None:
+            yield event
 
 
 async def _fetch_event(connection: NatsConnection, stream: str, place: int) -> RecordedEvent:
@@ -314,8 +320,13 @@ def _narrow_bounds(
 async def _fetch_first_from(
     connection: NatsConnection, stream: str, subjects: str, place: int
 ) -> RecordedEvent:
-    at_follower = await get_next_message(connection, stream, subjects, place)
-    found = at_follower or await get_next_message(connection, stream, subjects, place, leader=True)
-    if found is None:
-        raise Corrupt(f"{stream} {place}", "the events from here on are gone")
-    return _decode_message(found)
+    while True:
+        at_follower = await get_next_message(connection, stream, subjects, place)
+        found = at_follower or await get_next_message(
+            connection, stream, subjects, place, leader=True
+        )
+        if found is None:
+            raise Corrupt(f"{stream} {place}", "the events from here on are gone")
+        for event in _decode_events((found,)):
+            return event
+        place = found.stream_sequence + 1

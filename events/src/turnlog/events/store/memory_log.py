@@ -38,6 +38,7 @@ from turnlog.events.store.ports import (
     RawEvent,
     StampedTokenEvent,
 )
+from turnlog.events.stray_messages import is_stray, parse_history_key
 from turnlog.events.subjects import (
     SESSION_HISTORY,
     HistoryKind,
@@ -76,7 +77,10 @@ class MemoryWatch(Generic[StoredT, ItemT]):
 
 @dataclass(kw_only=True)
 class MemoryLog:
-    """All histories of a kind in one list; an event's stream sequence is its index plus one."""
+    """All histories of a kind in one list; an event's stream sequence is its index plus one.
+
+    A stray message is in that list and in no history.
+    """
 
     created: str = "1970-01-01T00:00:00Z"
     kind: HistoryKind = SESSION_HISTORY
@@ -121,6 +125,16 @@ class MemoryLog:
         return BatchAppended(
             tuple(message.record_at(place) for place, message in enumerate(batch.messages, first))
         )
+
+    def store_message(self, subject: str, stored: bytes) -> int:
+        """Store a message as a stranger's publish would; return its stream sequence."""
+        place = len(self.stored) + 1
+        self.stored.append(RawEvent(subject, place, stored))
+        if not is_stray(subject, stored):
+            self.sessions.setdefault(parse_history_key(subject), []).append(place)
+        for wake in self.wakes:
+            wake.set()
+        return place
 
     def decode_event(self, stored: bytes, stream_sequence: int) -> RecordedEvent:
         """See `EventLog.decode_event`."""
@@ -186,6 +200,14 @@ class MemoryLog:
         if event.sequence != sequence:
             return Corrupt(f"log {place}", "it does not continue the event before it")
         return None
+
+    async def has_stray_messages(self, tenant: str, session: str) -> bool:
+        """See `EventLog.has_stray_messages`."""
+        key = (tenant, session)
+        count = sum(
+            raw is not None and parse_history_key(raw.subject) == key for raw in self.stored
+        )
+        return count > len(self.sessions.get(key, ()))
 
     async def find_last_position(self, tenant: str, leaf: str) -> int:
         """See `EventLog.find_last_position`."""

@@ -92,8 +92,8 @@ class EventLog(Protocol):
         """Append a batch by compare-and-set, all or nothing.
 
         An ambiguous answer is resolved at the stream's leader, and the same bytes are sent again
-        until the log's `patience` is exhausted. Raises `UnreadableEnd` if a message that is no
-        event is stored in the batch's place.
+        until the log's `patience` is exhausted. Stray messages do not matter. Raises
+        `UnreadableEnd` if a broken event is stored in the batch's place.
         """
         ...
 
@@ -102,12 +102,20 @@ class EventLog(Protocol):
     ) -> RecordedEvent | None:
         """Return a history's last event, or None; only with `leader` is it never stale.
 
-        Messages behind it that are no events of the history are passed over.
+        Messages behind it that are no events of the history are passed over, like stray messages
+        everywhere.
         """
         ...
 
     async def find_unreadable_end(self, tenant: str, session: str) -> UnreadableEnd | None:
-        """Return the first message behind a history's last event that is none, or None."""
+        """Return the first event behind a history's last one that is broken, or None."""
+        ...
+
+    async def has_stray_messages(self, tenant: str, session: str) -> bool:
+        """Return whether more is stored under a history's subjects than its events.
+
+        They are counted, so a broken event behind the last one counts too.
+        """
         ...
 
     async def find_last_position(self, tenant: str, leaf: str) -> int:
@@ -159,10 +167,10 @@ class EventLog(Protocol):
     async def read_raw_events_by_leaf(
         self, tenant: str, leaf: str, after: int = 0
     ) -> Sequence[RawEvent]:
-        """Return the events of a tenant's histories with this leaf, in stored order.
+        """Return the messages of a tenant's histories with this leaf, in stored order.
 
-        They are those after a stream sequence. Raises `Corrupt` if all are read and the server
-        counts more of them than it has.
+        They are those after a stream sequence, stray ones among them. Raises `Corrupt` if all are
+        read and the server counts more of them than it has.
         """
         ...
 

@@ -1,8 +1,8 @@
 """The segment libraries of all tenants, folded from the library stream.
 
-A history that cannot be folded (undecodable bytes, or an event that does not follow the one before
+A history that cannot be folded (an event that cannot be decoded or does not follow the one before
 it) stops its own tenant and no other. Later events of that tenant are skipped until a release that
-can fold them reads the stream from the beginning.
+can fold them reads the stream from the beginning. Stray messages are passed over.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import Corrupt
 from turnlog.events.model.segment_events import SEGMENT_FAMILY
 from turnlog.events.store.ports import RawEvent
+from turnlog.events.stray_messages import is_stray
 from turnlog.projections.library.segment_library import (
     LibrarySegment,
     SegmentLibrary,
@@ -47,7 +48,7 @@ class TenantLibraries:
         runs: dict[str, list[RecordedEvent]] = {}
         for raw in raws:
             tenant = _parse_tenant(raw)
-            if tenant is None or tenant in self.stop_reasons:
+            if tenant is None or tenant in self.stop_reasons or is_stray(raw.subject, raw.stored):
                 continue
             run = runs.setdefault(tenant, [])
             head = run[-1].head if run else self._get_library(tenant).head

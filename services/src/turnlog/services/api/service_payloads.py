@@ -189,11 +189,26 @@ class StoppedSessionView(ResponseModel):
     """The number of later events of the session that wait."""
 
 
+class SessionStraysView(ResponseModel):
+    """The messages under a session's subjects that are no events of it; they stop nothing."""
+
+    session: str
+    """The session id."""
+    count: int
+    """How many there are."""
+    position: int
+    """The stream sequence of the first one."""
+    reason: str
+    """Why the first one is no event."""
+
+
 class StoppedSessionList(ResponseModel):
-    """The stopped sessions, in the order in which they stopped."""
+    """The stopped sessions, in the order in which they stopped, and those with stray messages."""
 
     sessions: tuple[StoppedSessionView, ...]
     """The stopped sessions."""
+    strays: tuple[SessionStraysView, ...] = ()
+    """The sessions with messages that are no events, by the position of the first one."""
 
 
 class QuarantinedEventView(ResponseModel):

@@ -11,11 +11,11 @@ import asyncio
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from turnlog.events.codec import decode_event
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.store.ports import EventLog, LogIdentity
+from turnlog.events.stray_messages import decode_unless_stray
 from turnlog.projections.session_views.withheld_events import RedactedTurns
 
 
@@ -59,7 +59,9 @@ class RedactionCache:
             leaf = ReplyRedacted.leaf
             for raw in await log.read_raw_events_by_leaf(tenant, leaf, known.position):
                 with suppress(Corrupt):
-                    known.turns.apply_event(decode_event(raw.stored, raw.stream_sequence))
+                    event = decode_unless_stray(raw.subject, raw.stored, raw.stream_sequence)
+                    if event is not None:
+                        known.turns.apply_event(event)
             known.position = max(known.position, end)
             self._by_tenant[tenant] = known
             return known.turns

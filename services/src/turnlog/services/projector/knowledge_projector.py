@@ -31,6 +31,7 @@ from turnlog.events.model.knowledge_events import (
     KnowledgeRemoved,
 )
 from turnlog.events.store.ports import BlobStore, EventLog, RawEvent
+from turnlog.events.stray_messages import is_stray
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.knowledge.knowledge_builds import (
     DAMAGED_VERSION,
@@ -305,6 +306,8 @@ class KnowledgeBatch:
         history = self.histories.get(tenant)
         change = self.changes.get(tenant)
         if (history and history.stopped) or (change and change.stopped):
+            return
+        if is_stray(raw.subject, raw.stored):
             return
         last = change or history
         sequence, digest = (last.sequence, last.hash) if last else (0, None)

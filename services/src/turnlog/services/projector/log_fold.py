@@ -15,6 +15,7 @@ unchanged; the unfinished build is resumed or cleared later.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -146,9 +147,25 @@ async def stream_fold_batches(
 def _report_result(step: ApplyResult | None) -> ProjectionPosition | None:
     if step is None:
         return None
+    report_faults(step)
+    return step.checkpoint
+
+
+def report_faults(step: ApplyResult) -> None:
+    """Log the sessions that were stopped, and one line for all stray messages of a session."""
     for poison in step.poisons:
         report_poison(poison)
-    return step.checkpoint
+    counts = Counter(stray.owner for stray in step.strays)
+    for stray in {each.owner: each for each in step.strays}.values():
+        tenant, session = stray.owner
+        _log.warning(
+            "stray-messages",
+            tenant=tenant,
+            session=session,
+            count=counts[stray.owner],
+            position=stray.position,
+            reason=stray.reason,
+        )
 
 
 def report_poison(poison: PoisonEvent) -> None:
@@ -216,7 +233,6 @@ async def _switch_to_build(
                 step = await connection.run_sync(apply_batch, building, raws)
                 if step is None:
                     return None
-                for poison in step.poisons:
-                    report_poison(poison)
+                report_faults(step)
                 building = step.checkpoint
         return await projection_positions.switch_to_build(connection, building)

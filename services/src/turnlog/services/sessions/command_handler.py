@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from turnlog.events import codec
 from turnlog.events.envelope import ChainHead, RecordedEvent
-from turnlog.events.errors import Conflict, Refused
+from turnlog.events.errors import Conflict, Corrupt, Refused
 from turnlog.events.store.ports import EventLog
 from turnlog.events.subjects import SESSION_HISTORY
 from turnlog.projections.session.commands import Command
@@ -126,10 +126,12 @@ class CommandHandler:
     async def load_whole_end(
         self, tenant: str, session: str, min_sequence: int = 0
     ) -> RecordedEvent:
-        """Do the same for an audit: raise `UnreadableEnd` for a message behind it that is none."""
+        """Do the same for an audit: raise `Corrupt` if not all that is stored leads there."""
         last = await self.load_last_event(tenant, session, min_sequence)
         if unreadable := await self.log.find_unreadable_end(tenant, session):
             raise unreadable
+        if await self.log.has_stray_messages(tenant, session):
+            raise Corrupt(f"session {session}", "messages that are no events are stored in it")
         return last
 
     async def load_events_after(self, last: RecordedEvent, after: int) -> Sequence[RecordedEvent]:

@@ -12,12 +12,14 @@ from turnlog.projections.store.write.batch_apply import replay_session
 from turnlog.projections.store.write.projection_positions import read_active_position
 from turnlog.projections.store.write.stopped_sessions import (
     list_quarantined_events,
+    list_session_strays,
     list_stopped_sessions,
 )
 from turnlog.services.api.service_payloads import (
     QuarantinedEventView,
     QuarantineRelease,
     QuarantineView,
+    SessionStraysView,
     StoppedSessionList,
     StoppedSessionView,
 )
@@ -33,12 +35,16 @@ class Quarantine:
     projection_signal: ProjectionSignal
 
     async def list_stopped_sessions(self, tenant: str) -> StoppedSessionList:
-        """Return the sessions that an event stopped, with the event and the reason."""
+        """Return the sessions that an event stopped, and those with stray messages."""
         async with self.store.open_reader() as connection:
             active = await read_active_position(connection)
-            found = await list_stopped_sessions(connection, active.build, tenant) if active else ()
+            if active is None:
+                return StoppedSessionList(sessions=())
+            stopped = await list_stopped_sessions(connection, active.build, tenant)
+            strays = await list_session_strays(connection, active.build, tenant)
         return StoppedSessionList(
-            sessions=tuple(StoppedSessionView.model_validate(each) for each in found)
+            sessions=tuple(StoppedSessionView.model_validate(each) for each in stopped),
+            strays=tuple(SessionStraysView.model_validate(each) for each in strays),
         )
 
     async def load_session(self, tenant: str, session: str) -> QuarantineView:

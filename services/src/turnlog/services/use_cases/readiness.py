@@ -15,7 +15,7 @@ from turnlog.events.store.ports import EventLog
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.write.projection_positions import read_active_position
 from turnlog.services.api.service_payloads import ComponentHealth, ReadinessView
-from turnlog.services.integrity.stopped_rows import require_no_stopped_sessions
+from turnlog.services.integrity.stopped_rows import require_sound_sessions
 from turnlog.services.knowledge.index_service import require_sound_index
 from turnlog.services.platform.durability import Durability
 from turnlog.services.platform.process_health import (
@@ -51,7 +51,7 @@ class Readiness:
             "nats": self.log.read_last_event(tenant, PROBE_SESSION, leader=True),
             "database": self._check_database(),
             "read_models": measure(),
-            "sessions": require_no_stopped_sessions(self.store, tenant),
+            "sessions": require_sound_sessions(self.store, tenant),
             "knowledge": require_sound_index(self.store),
             **{name: check() for name, check in self.health_checks.items()},
         }

@@ -20,6 +20,7 @@ from turnlog.events.errors import (
 from turnlog.events.jetstream.nats_connection import NatsConnection
 from turnlog.events.model.child_events import ChildSettled
 from turnlog.events.registry import ClaimableEvent
+from turnlog.events.stray_messages import parse_history_key
 from turnlog.services.caches.state_cache import UNKNOWN_SESSION
 from turnlog.services.worker.turn_delivery import (
     DeliveryDeferred,
@@ -118,7 +119,7 @@ async def _run_message(held: HeldMessage, answering: TurnRunner, tries: int) -> 
     try:
         delivery = _parse_delivery(held, answering, tries)
     except Corrupt as error:
-        # An unreadable event cannot be answered; the projector quarantines the session.
+        # What is no event, or cannot be read, cannot be answered; the projector reports it.
         _log.error("turn-undecodable", error=str(error))
         return DeliverySettled()
     with answering.tracing.start_turn_span(delivery.session, delivery.turn, delivery.traceparent):
@@ -129,6 +130,8 @@ def _parse_delivery(held: HeldMessage, answering: TurnRunner, tries: int) -> Tur
     raw = held.message.raw_message
     log, metadata = answering.sessions.log, raw.metadata
     recorded = log.decode_event(raw.data, metadata.sequence.stream)
+    if (recorded.tenant, recorded.session) != parse_history_key(raw.subject):
+        raise Corrupt(raw.subject, "it is an event of another session")
     if not isinstance(recorded.event, ClaimableEvent):
         raise Corrupt(raw.subject, "it is not a turn to be answered")
     answering.sessions.apply_observed_event(recorded)

@@ -15,11 +15,15 @@ from operator import attrgetter
 from typing import Final
 
 from turnlog.events.chain_link import ChainHeader, get_chain_header, parse_chain_header
-from turnlog.events.codec import decode_event
 from turnlog.events.content import Digest, compute_digest
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
 from turnlog.events.store.ports import RawEvent
+from turnlog.events.stray_messages import (
+    decode_unless_stray,
+    describe_stray,
+    parse_history_key,
+)
 from turnlog.projections.audit.verify.audit_findings import AuditFinding
 
 
@@ -40,9 +44,14 @@ def decode_events(
     unread: list[UndecodableEvent] = []
     for raw in stored:
         try:
-            events.append(decode_event(raw.stored, raw.stream_sequence))
+            event = decode_unless_stray(raw.subject, raw.stored, raw.stream_sequence)
         except Corrupt as error:
             unread.append(UndecodableEvent(raw, error.detail))
+            continue
+        if event is None:
+            unread.append(UndecodableEvent(raw, describe_stray(raw.subject, raw.stored) or ""))
+        else:
+            events.append(event)
     return tuple(events), tuple(unread)
 
 
@@ -117,7 +126,7 @@ class ChainVerifier:
             parse_chain_header(raw.stored),
             raw.stream_sequence,
         )
-        if link is None:
+        if link is None or (link.tenant, link.session) != key:
             return key, self._check_undecodable(key, raw)
         digest = compute_digest(raw.stored)
         found = self.check_link(
@@ -135,7 +144,7 @@ class ChainVerifier:
         end.is_witness_undecodable |= noted is not None and noted.sequence == at
         end.count_event(place, len(raw.stored))
         reason = describe_undecodable(raw)
-        detail = f"the message at stream sequence {place} cannot be read: {reason}"
+        detail = f"the message at stream sequence {place} is no event: {reason}"
         return AuditFinding("integrity", "log", at, detail)
 
     def check_link(
@@ -208,8 +217,7 @@ def _check_continuity(
 
 def parse_chain_key(subject: str) -> ChainKey:
     """Return the tenant and session from the subject of an event."""
-    _, tenant, session, *_ = (*subject.split(".", 3), "", "", "")
-    return tenant, session
+    return parse_history_key(subject)
 
 
 def verify_chain(

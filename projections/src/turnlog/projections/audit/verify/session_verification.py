@@ -19,6 +19,7 @@ from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.tool_events import ToolCalled, ToolReturned, ToolStarted
 from turnlog.events.model.turn_events import TURN_END_TYPES, find_turn_end
+from turnlog.events.stray_messages import is_stray
 from turnlog.projections.audit.record.event_queries import filter_by_type, iterate_calls
 from turnlog.projections.audit.record.session_replay import (
     BLOB_NAMING_TYPES,
@@ -299,7 +300,8 @@ def _find_undecodable(undecodable: Iterable[UndecodableEvent]) -> Iterator[Audit
     The chain may repeat it.
     """
     for each in undecodable:
-        if link := parse_chain_header(each.raw.stored):
+        link = parse_chain_header(each.raw.stored)
+        if link and not is_stray(each.raw.subject, each.raw.stored):
             detail = f"it cannot be read: {each.detail}"
             yield AuditFinding("integrity", "log", link.sequence, detail)
 

@@ -93,6 +93,8 @@ class ListedSession:
     """The labels, in the order in which they were given."""
     stopped: str | None = None
     """Why its rows end before its log: an event of it cannot be read or folded."""
+    stray_messages: int = 0
+    """How many messages under its subjects are no events of it, which are passed over."""
     budget_share: float | None = None
     """How much of its budget the last prompt took, of those that had one: 0.94 is 94 %."""
 

@@ -67,6 +67,7 @@ from turnlog.projections.store.schema.read_model_tables import (
     QUARANTINE,
     SESSION_LABELS,
     SESSIONS,
+    STRAY_MESSAGES,
     TURNS,
     compute_attribute_digest,
     replace_nul,
@@ -93,6 +94,15 @@ _LISTED_COLUMNS: Final = (
     )
     .scalar_subquery()
     .label("stopped"),
+    select(func.count())
+    .select_from(STRAY_MESSAGES)
+    .where(
+        STRAY_MESSAGES.c.build == _SESSION_COLUMNS.build,
+        STRAY_MESSAGES.c.tenant == _SESSION_COLUMNS.tenant,
+        STRAY_MESSAGES.c.session == _SESSION_COLUMNS.session,
+    )
+    .scalar_subquery()
+    .label("stray_messages"),
 )
 
 

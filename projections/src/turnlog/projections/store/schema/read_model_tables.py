@@ -363,6 +363,13 @@ QUARANTINE: Final = _build_row_table(
 )
 """Events that were not folded: the failing one with its reason, and later ones of its session."""
 
+STRAY_MESSAGES: Final = _build_row_table(
+    "stray_messages",
+    {"position": BigInteger},
+    _build_text_column("reason", null=False),
+)
+"""Messages under the subjects of sessions that are no events; the log has their bytes."""
+
 ROW_TABLES: Final = (
     PINNED_BLUEPRINTS,
     ATTRIBUTES,
@@ -380,6 +387,7 @@ ROW_TABLES: Final = (
     TURN_VOTES,
     APPROVALS,
     QUARANTINE,
+    STRAY_MESSAGES,
     SESSIONS,
 )
 """Every table of rows. Sessions are last, so that clearing can be interrupted at any point."""

@@ -28,6 +28,7 @@ from turnlog.projections.store.write.quarantining_fold import (
     SessionEnds,
     SessionOwner,
     SessionTail,
+    StrayMessage,
     decode_raw_event,
     fold_events,
     parse_owner,
@@ -40,6 +41,7 @@ class FoldedBatch:
     """What a batch of events was folded to."""
 
     poisons: Sequence[PoisonEvent]
+    strays: Sequence[StrayMessage]
     traceparents: frozenset[str]
 
 
@@ -55,6 +57,11 @@ class ApplyResult:
     def poisons(self) -> list[PoisonEvent]:
         """The events that stopped their sessions."""
         return [poison for batch in self.batches for poison in batch.poisons]
+
+    @property
+    def strays(self) -> list[StrayMessage]:
+        """The messages that are no events."""
+        return [stray for batch in self.batches for stray in batch.strays]
 
 
 def apply_batch(
@@ -144,7 +151,7 @@ def _write_in_savepoint(
             savepoint.rollback()
         raise
     savepoint.commit()
-    return FoldedBatch(folded.poisons, folded.traceparents)
+    return FoldedBatch(folded.poisons, folded.strays, folded.traceparents)
 
 
 def _read_tails(

@@ -3,7 +3,7 @@
 An event is folded only if it directly follows what the rows hold of its session, by sequence and by
 the digest of the event before it. An event that does not follow, cannot be decoded, or triggers a
 bug stops its own session and no other. Later events of that session are held back until they are
-replayed. No event is dropped.
+replayed. No event is dropped. A stray message is noted and stops nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
 from turnlog.events.model.session_events import SessionOpened
 from turnlog.events.store.ports import RawEvent
-from turnlog.projections.store.schema.read_model_tables import QUARANTINE
+from turnlog.events.stray_messages import describe_stray
+from turnlog.projections.store.schema.read_model_tables import QUARANTINE, STRAY_MESSAGES
 from turnlog.projections.store.write.event_rows import build_changes, build_session_end
 from turnlog.projections.store.write.row_changes import (
     ColumnValues,
@@ -63,11 +64,21 @@ class PoisonEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class StrayMessage:
+    """A message under a session's subjects that is no event of it."""
+
+    owner: SessionOwner
+    position: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class FoldResult:
     """The changes of a batch of events, and the events that stopped their sessions."""
 
     changes: MergedChanges
     poisons: tuple[PoisonEvent, ...]
+    strays: tuple[StrayMessage, ...]
     traceparents: frozenset[str]
     """The trace contexts in which the events were written."""
 
@@ -118,7 +129,12 @@ def fold_events(
         folding.fold_event(event.raw, event.owner, event.event)
     for owner, last in folding.last_events.items():
         folding.changes.add_change(build_session_end(last, folding.tails[owner].hash))
-    return FoldResult(folding.changes, tuple(folding.poisons), frozenset(folding.traceparents))
+    return FoldResult(
+        folding.changes,
+        tuple(folding.poisons),
+        tuple(folding.strays),
+        frozenset(folding.traceparents),
+    )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -131,18 +147,23 @@ class _FoldState:
     )
     changes: MergedChanges = field(default_factory=MergedChanges)
     poisons: list[PoisonEvent] = field(default_factory=list[PoisonEvent])
+    strays: list[StrayMessage] = field(default_factory=list[StrayMessage])
     traceparents: set[str] = field(default_factory=set[str])
 
     def fold_event(
         self, raw: RawEvent, owner: SessionOwner, event: RecordedEvent | Corrupt
     ) -> None:
+        if (reason := _find_stray_reason(raw, owner, event)) is not None:
+            self.strays.append(StrayMessage(owner, raw.stream_sequence, reason))
+            self.changes.add_change(_build_stray_row(raw, owner, reason))
+            return
         if not isinstance(event, Corrupt) and event.envelope.traceparent:
             self.traceparents.add(event.envelope.traceparent)
         if owner in self.halted:
             self.changes.add_change(_build_quarantine_row(raw, owner, None))
             return
         try:
-            recorded = _check_event(event, owner, self.tails.get(owner))
+            recorded = _check_event(event, self.tails.get(owner))
             made = tuple(build_changes(recorded))
         except Exception as error:  # noqa: BLE001 a bug may stop one session, never all
             self._stop_session(
@@ -173,14 +194,19 @@ class _FoldState:
         self.changes.add_change(_build_quarantine_row(raw, owner, reason))
 
 
-def _check_event(
-    recorded: RecordedEvent | Corrupt, owner: SessionOwner, tail: SessionTail | None
-) -> RecordedEvent:
+def _find_stray_reason(
+    raw: RawEvent, owner: SessionOwner, event: RecordedEvent | Corrupt
+) -> str | None:
+    """Return why a message is a stray one; an event of this session is recognised at once."""
+    if isinstance(event, RecordedEvent) and (event.tenant, event.session) == owner:
+        return None
+    return describe_stray(raw.subject, raw.stored)
+
+
+def _check_event(recorded: RecordedEvent | Corrupt, tail: SessionTail | None) -> RecordedEvent:
     if isinstance(recorded, Corrupt):
         raise recorded
     place = f"stream sequence {recorded.stream_sequence}"
-    if (recorded.tenant, recorded.session) != owner:
-        raise Corrupt(place, f"says it is of {recorded.tenant}/{recorded.session}")
     last = (tail.sequence, tail.hash) if tail else (0, None)
     if fault := find_chain_break(recorded, *last):
         raise _ChainBroken(place, fault)
@@ -195,6 +221,10 @@ def _describe_error(error: Exception) -> str:
         return str(error)
     place = extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__} in {place.name}, line {place.lineno}"
+
+
+def _build_stray_row(raw: RawEvent, owner: SessionOwner, reason: str) -> RowChange:
+    return PutRow(STRAY_MESSAGES, (*owner, raw.stream_sequence), {"reason": reason})
 
 
 def _build_quarantine_row(raw: RawEvent, owner: SessionOwner, reason: str | None) -> RowChange:

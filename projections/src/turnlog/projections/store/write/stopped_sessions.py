@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, Connection, and_, delete, func, select, tu
 
 from turnlog.events.store.ports import RawEvent
 from turnlog.projections.store.async_engine import AsyncConnection
-from turnlog.projections.store.schema.read_model_tables import QUARANTINE
+from turnlog.projections.store.schema.read_model_tables import QUARANTINE, STRAY_MESSAGES
 from turnlog.projections.store.write.quarantining_fold import SessionOwner
 
 _QUARANTINE_COLUMNS = QUARANTINE.c
@@ -106,6 +106,51 @@ async def list_stopped_sessions(
             )
         )
     return stopped
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionStrays:
+    """The stray messages of a session."""
+
+    session: str
+    count: int
+    position: int
+    """Stream sequence of the first one."""
+    reason: str
+    """Why the first one is no event."""
+
+
+async def list_session_strays(
+    connection: AsyncConnection, build: int, tenant: str
+) -> Sequence[SessionStrays]:
+    """Return the sessions of a tenant with stray messages, in the order of the first of each."""
+    rows = STRAY_MESSAGES.c
+    counted = (
+        select(
+            rows.session, func.count().label("amount"), func.min(rows.position).label("position")
+        )
+        .where(rows.build == build, rows.tenant == tenant)
+        .group_by(rows.session)
+        .subquery()
+    )
+    found = (
+        select(rows.session, counted.c.amount, rows.position, rows.reason)
+        .join(
+            counted,
+            and_(rows.session == counted.c.session, rows.position == counted.c.position),
+        )
+        .where(rows.build == build, rows.tenant == tenant)
+        .order_by(rows.position)
+    )
+    return [
+        SessionStrays(
+            session=row.session,
+            count=row.amount,
+            position=row.position,
+            reason=row.reason,
+        )
+        for row in await connection.execute(found)
+    ]
 
 
 async def list_quarantined_events(

@@ -272,7 +272,7 @@ SESSION_CODES: Final[Mapping[str, ErrorCode]] = {
     ),
     "session-unreadable": ErrorCode(
         meaning=(
-            "Behind the last event of the session is a message that is no event, so nothing can be"
+            "Behind the last event of the session is a forged or broken one, so nothing can be"
             " appended."
         ),
         action="fork the session at its last event, and go on in the fork",

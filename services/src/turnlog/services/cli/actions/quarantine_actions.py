@@ -12,6 +12,7 @@ from turnlog.services.api.service_payloads import (
     QuarantinedEventView,
     QuarantineRelease,
     QuarantineView,
+    SessionStraysView,
     StoppedSessionList,
     StoppedSessionView,
 )
@@ -36,10 +37,18 @@ async def send_release(target: ServiceTarget, session: str, output: OutputFormat
 
 
 def render_stopped_sessions(found: StoppedSessionList) -> RenderableType:
-    """Render the sessions whose read models are stopped."""
+    """Render the sessions whose read models are stopped, and those with stray messages."""
+    strays = (_render_strays(each) for each in found.strays)
     if not found.sessions:
-        return Text("no session is stopped", MUTED)
-    return Group(*(line for each in found.sessions for line in _render_stopped_session(each)))
+        return Group(Text("no session is stopped", MUTED), *strays)
+    stopped = (line for each in found.sessions for line in _render_stopped_session(each))
+    return Group(*stopped, *strays)
+
+
+def _render_strays(strays: SessionStraysView) -> Text:
+    count = format_count(strays.count, "stray message")
+    heading = Text(format_one_line(strays.session), "bold")
+    return heading.append(f"  {count}, the first at {strays.position:,}: {strays.reason}", MUTED)
 
 
 def _render_stopped_session(stopped: StoppedSessionView) -> tuple[Text, Text]:

@@ -49,6 +49,7 @@ SHOWN_EVENTS: Final = frozenset(
         "model-library-loaded",
         "model-library-loading",
         "nats-password-created",
+        "consumer-password-created",
         "projector-started",
         "snapshot-key-created",
     }

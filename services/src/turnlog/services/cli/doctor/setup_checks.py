@@ -31,7 +31,7 @@ from turnlog.services.cli.doctor.check_findings import (
 )
 from turnlog.services.cli.views.text_format import format_count
 from turnlog.services.extensions.mcp_servers_file import load_tools_file
-from turnlog.services.integrity.stopped_rows import require_no_stopped_sessions
+from turnlog.services.integrity.stopped_rows import require_sound_sessions
 from turnlog.services.model_facts.dialects_file import load_dialects_file
 from turnlog.services.model_facts.model_prices import ModelPrices
 from turnlog.services.platform.nats_server import LOG_DIRECTORY
@@ -82,17 +82,17 @@ async def _read_revision(store: ReadModelStore) -> str | None:
 
 
 async def check_stopped_sessions(url: str, tenant: str) -> CheckFinding:
-    """Check whether an event stopped the rows of sessions, as far as there are rows."""
+    """Check whether sessions are stopped or have stray messages, as far as there are rows."""
     what = "sessions"
     try:
         store = open_store(url)
         try:
             if await _read_revision(store) == SCHEMA_REVISION:
-                await require_no_stopped_sessions(store, tenant)
+                await require_sound_sessions(store, tenant)
         finally:
             await store.close()
     except Corrupt as stopped:
-        fix = "`turnlog quarantine list` names them; fork such a session before the bad event"
+        fix = "`turnlog quarantine list` names them; a stopped one goes on in a fork"
         return report_warning(what, stopped.detail, fix)
     except TurnlogError as error:
         return report_warning(what, f"not checked: {error}", "see the read models above")

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncGenerator, Collection, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -22,11 +22,11 @@ import structlog
 
 from turnlog.contract.session_payloads import UnreadableMessage
 from turnlog.contract.stream_payloads import UnreadablePayload
-from turnlog.events.codec import decode_event
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt, Refused, StreamHole
 from turnlog.events.registry import EVENT_NAMES, format_event_name
 from turnlog.events.store.ports import EventLog, RawEvent
+from turnlog.events.stray_messages import decode_unless_stray
 from turnlog.projections.blueprint.sent_names import quote_sent_name
 from turnlog.projections.blueprint.validation.blueprint_faults import suggest_word
 from turnlog.projections.session_views.withheld_events import RedactedTurns
@@ -249,10 +249,9 @@ class EventReading:
 
 
 def _decode_raw_event(raw: RawEvent) -> RecordedEvent | None:
-    try:
-        return decode_event(raw.stored, raw.stream_sequence)
-    except Corrupt:
-        return None
+    with suppress(Corrupt):
+        return decode_unless_stray(raw.subject, raw.stored, raw.stream_sequence)
+    return None
 
 
 def _parse_position(after: str | None) -> int:
@@ -320,9 +319,11 @@ def _read_raw_event(
     raw: RawEvent, names: Collection[str] | None, redacted: RedactedTurns | None
 ) -> StreamedEvent | None:
     try:
-        event = decode_event(raw.stored, raw.stream_sequence)
+        event = decode_unless_stray(raw.subject, raw.stored, raw.stream_sequence)
     except Corrupt as corrupt:
         return _create_unreadable(raw.subject, corrupt.detail, raw.stream_sequence)
+    if event is None:
+        return None
     data, name = _format_event(event, redacted), _select_event_name(event, names)
     return StreamedEvent(name, data, raw.stream_sequence) if name else None
 

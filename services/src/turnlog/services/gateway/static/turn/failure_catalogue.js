@@ -72,7 +72,7 @@ export const FAILURE_TEXTS = {
   "server_error": ["the provider failed", "submit the turn again; if it stays, look at the provider's status"],
   "session-closed": ["The session is closed.", "open another session"],
   "session-exists": ["There is a session of this id, opened by another request.", "leave the id out, or choose another"],
-  "session-unreadable": ["Behind the last event of the session is a message that is no event, so nothing can be appended.", "fork the session at its last event, and go on in the fork"],
+  "session-unreadable": ["Behind the last event of the session is a forged or broken one, so nothing can be appended.", "fork the session at its last event, and go on in the fork"],
   "signal-not-offered": ["The phase does not offer this signal now.", "send one that `fix` names"],
   "summary-taken-in": ["A later summary covers the summary.", "undo that one first"],
   "summary-too-old": ["A summary covers too much for it to be undone alone.", "exclude a turn it covers"],
