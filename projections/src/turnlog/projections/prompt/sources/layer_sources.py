@@ -7,10 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Final, assert_never
-
-from pydantic import JsonValue
 
 from turnlog.events.model.child_events import ParentInput
 from turnlog.events.model.manifest import (
@@ -87,6 +84,7 @@ from turnlog.projections.prompt.sources.session_material import (
     find_phase_visibility,
     format_value,
 )
+from turnlog.projections.prompt.sources.time_slots import list_time_values
 from turnlog.projections.prompt.sources.tool_sources import plan_tool_pieces
 from turnlog.projections.session.next_call import has_step_failed
 from turnlog.projections.session.pinned_prompts import find_pinned_files
@@ -102,11 +100,6 @@ EMPTY_RULE: Final = "nothing to say"
 DISTIL_RULE: Final = "distil"
 """The rule of a text that condenses a longer tool result."""
 
-
-_WEEKDAYS: Final = (
-    *("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"),
-)
-"""Not those of the machine's locale, which would change recorded prompts."""
 
 SourcedText = tuple[PartSource | None, str]
 """A text and where it comes from."""
@@ -302,7 +295,7 @@ def _resolve_known_text(layer: LayerSpec, sources: LayerSources) -> SourcedText:
             of = tuple(f"attributes.{slot}" for slot in find_slots(text))
             return _build_literal(fill_slots(text, state.attributes), of)
         case NowLayer(now=text):
-            values = _list_now_values(state.open.released_at if state.open else call.at)
+            values = list_time_values(state.open.released_at if state.open else call.at)
             return _build_literal(fill_slots(text, values), ("turn.time",))
         case AttributeLayer(attribute=attribute):
             source = EventTextSource(sequence=state.attributes_in, field=f"attributes.{attribute}")
@@ -326,13 +319,6 @@ def _resolve_known_text(layer: LayerSpec, sources: LayerSources) -> SourcedText:
             return _build_literal(text, ("session.choices",))
         case _:
             raise TypeError(layer)
-
-
-def _list_now_values(at: str) -> dict[str, JsonValue]:
-    """Return what a time says in UTC, by the slots of a layer."""
-    time = datetime.fromisoformat(at).astimezone(UTC)
-    weekday = _WEEKDAYS[time.weekday()]
-    return {"date": time.date().isoformat(), "time": f"{time:%H:%M}", "weekday": weekday}
 
 
 def _resolve_input(state: SessionState, call: PromptCall, name: str) -> SourcedText:

@@ -13,7 +13,7 @@ from inspect import isawaitable
 from pathlib import Path
 
 from turnlog.services.cli.client.service_location import is_answering, read_ready_address
-from turnlog.services.cli.doctor import cluster_checks, machine_checks, setup_checks
+from turnlog.services.cli.doctor import machine_checks, nats_checks, setup_checks
 from turnlog.services.cli.doctor.check_findings import (
     CheckFinding,
     report_failure,
@@ -77,7 +77,7 @@ async def _check_roles(
     return (
         report_good("set-up", f"roles of their own, because of {chosen_by}"),
         *await run_named_checks(
-            ("NATS", lambda: cluster_checks.check_nats(gateway)),
+            ("NATS", lambda: nats_checks.check_nats(gateway)),
             ("read models", lambda: setup_checks.check_database(database)),
             (
                 "sessions",

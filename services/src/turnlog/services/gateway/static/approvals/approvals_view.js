@@ -1,11 +1,11 @@
 // The approvals of all sessions: the tools that wait for a person, with the buttons that decide, or those
 // that were decided. The state is part of the address.
 
-import { renderApprovalActions } from "../actions/turn_actions.js";
 import { createElement, setChildren } from "../app/dom.js";
 import { formatAge, formatCount, formatDateTime, formatOneLine } from "../app/formatting.js";
 import { describeProblem, fetchJson } from "../app/http_client.js";
 import { linkToApprovals, linkToCall, linkToSession } from "../app/links.js";
+import { renderApprovalActions } from "./approval_decisions.js";
 
 const REFRESH_MS = 3000;
 const STATES = ["pending", "approved", "refused"];

@@ -1,7 +1,7 @@
 // What a turn did before its reply: the steps of its plan and the tools of each step. A tool links to the
 // prompt of its call, because no other view shows that call.
 
-import { renderApprovalActions } from "../actions/turn_actions.js";
+import { renderApprovalActions } from "../approvals/approval_decisions.js";
 import { createElement, setChildren } from "../app/dom.js";
 import { renderFigures } from "../app/figures.js";
 import { renderDetails, renderFoldedText } from "../app/folding.js";

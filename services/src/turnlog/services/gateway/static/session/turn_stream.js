@@ -2,7 +2,7 @@
 // repeated, and each text is only appended. A newly opened stream starts from the beginning, and so does
 // the text.
 
-import { renderApprovalActions } from "../actions/turn_actions.js";
+import { renderApprovalActions } from "../approvals/approval_decisions.js";
 import { createElement, setChildren } from "../app/dom.js";
 import { openEventSource } from "../app/event_source.js";
 import { buildSessionPath } from "../app/http_client.js";

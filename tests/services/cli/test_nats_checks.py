@@ -15,7 +15,7 @@ from turnlog.events.jetstream.jetstream_client import open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions
 from turnlog.events.jetstream.stream_state import FollowerState, StreamLayout
 from turnlog.services.cli.doctor.check_findings import CheckFinding
-from turnlog.services.cli.doctor.cluster_checks import (
+from turnlog.services.cli.doctor.nats_checks import (
     STREAMS,
     check_access,
     check_nats,
