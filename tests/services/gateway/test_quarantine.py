@@ -84,6 +84,7 @@ async def test_a_stopped_session_is_listed_and_released_after_a_fix(
         "held_back": 2,
     }
     assert stopped["reason"].startswith("KeyError in ")
+    assert (await idle.fetch_json("/v1/overview"))["tiles"]["stopped_sessions"] == 1
     details = await idle.fetch_json(f"/v1/quarantine/{session}")
     assert [(each["sequence"], each["reason"]) for each in details["events"]] == [
         (3, stopped["reason"]),

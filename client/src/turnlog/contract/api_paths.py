@@ -58,6 +58,7 @@ ASSEMBLE: Final = "/v1/assemble"
 WHAT_IF: Final = "/v1/what-if"
 GROWTH: Final = "/v1/growth"
 CACHE_BREAKS: Final = "/v1/cache-breaks"
+OVERVIEW: Final = "/v1/overview"
 USES: Final = "/v1/uses"
 
 # Events and their verification

@@ -1,4 +1,4 @@
-"""The responses about calls: attempts, usage and cost, tool results and token growth.
+"""The responses about calls: attempts, usage and cost, tool results, growth and the overview.
 
 A null figure is unknown, not zero.
 """
@@ -363,3 +363,87 @@ class GrowthView(ResponseModel):
     """The mean increase of the session's history tokens from one turn to the next; null before
     there are two turns.
     """
+
+
+class OverviewTiles(ResponseModel):
+    """The figures of now."""
+
+    turns_in_flight: int
+    """Turns that are not over: they run, wait for somebody, or are queued."""
+    turns_per_minute: float
+    """Turns submitted in the last five minutes, for each of them."""
+    failed_last_hour: int
+    """Turns submitted in the last hour that failed."""
+    p95_ms: int | None
+    """Milliseconds within which 95 of 100 attempts ended, of the calls of the last hour."""
+    cost_today: CostSum
+    """What the calls of this day (UTC) cost, without those before `since`."""
+    input_tokens: int
+    """Tokens sent since `since`, as far as known."""
+    cached_tokens: int
+    """What of them providers read from their caches."""
+    near_sessions: int
+    """Open sessions whose last prompt took at least 90 per cent of its budget."""
+    stopped_sessions: int
+    """Sessions whose read models an event stopped."""
+    lag: int
+    """Events of the log that the read models do not have yet."""
+
+
+class NearSession(ResponseModel):
+    """An open session that is close to being cut."""
+
+    session: str
+    """The session id."""
+    title: str | None
+    """Its title."""
+    blueprint: str
+    """Its blueprint."""
+    version: int
+    """The version it is pinned to."""
+    budget_share: float
+    """How much of its budget the last prompt took; 1 is all of it."""
+
+
+class FailureCount(ResponseModel):
+    """The turns that failed with one code."""
+
+    code: str | None
+    """The code; null if none was recorded."""
+    turns: int
+    """How many failed."""
+    last_at: str
+    """When the last of them was submitted."""
+
+
+class ModelLatency(ResponseModel):
+    """How long the attempts of one model took in the last hour."""
+
+    model: str
+    """The model."""
+    attempts: int
+    """Attempts that were measured."""
+    p95_ms: int
+    """Milliseconds within which 95 of 100 of them ended."""
+
+
+class OverviewView(ResponseModel):
+    """All sessions at once, as far as the read models have caught up."""
+
+    at: str
+    """When the figures were read."""
+    since: str
+    """The beginning of the time that series and tables are about."""
+    tiles: OverviewTiles
+    """The figures of now."""
+    series: tuple[GroupMetrics, ...]
+    """The calls of each hour since then."""
+    versions: tuple[GroupMetrics, ...]
+    """The calls of each version of a blueprint: what cut their prompts, and which caches they lost.
+    """
+    near: tuple[NearSession, ...]
+    """The sessions next to be cut, the nearest first."""
+    failures: tuple[FailureCount, ...]
+    """Why turns failed, the most frequent code first."""
+    slow: tuple[ModelLatency, ...]
+    """The models by how long they took, the slowest first."""

@@ -295,13 +295,14 @@ def _create_growth_view(
     return GrowthView(
         session=session,
         sequence=sequence,
-        groups=tuple(map(_create_group_metrics, groups)),
+        groups=tuple(map(create_group_metrics, groups)),
         calls=tuple(map(_create_call_metrics, calls)),
         history_growth=rate,
     )
 
 
-def _create_group_metrics(group: GroupGrowth) -> GroupMetrics:
+def create_group_metrics(group: GroupGrowth) -> GroupMetrics:
+    """Return the totals of a group of calls as responses have them."""
     return GroupMetrics(
         key=group.key,
         at=group.at,
