@@ -11,10 +11,11 @@ STAMP := .venv/installed
 SERVERS := .venv/servers
 TYPESCRIPT := .venv/typescript
 AXE := .venv/axe
+CONTRACTS := .venv/contracts
 INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-quick test-long simulate check check-ruff check-mypy check-pyright check-imports bench faults suppose soak docs pins clean
+.PHONY: help install run test test-quick test-long simulate check check-ruff check-mypy check-pyright check-imports check-contracts bench faults suppose soak docs pins clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,7 +40,8 @@ $(STAMP): requirements.txt requirements-uv.txt $(PROJECTS)
 $(SERVERS)/installed: tests/agent_programs/servers/package-lock.json | $(STAMP)
 $(TYPESCRIPT)/installed: client/typescript/package-lock.json | $(STAMP)
 $(AXE)/installed: tests/e2e/axe/package-lock.json | $(STAMP)
-$(SERVERS)/installed $(TYPESCRIPT)/installed $(AXE)/installed:
+$(CONTRACTS)/installed: tests/docs/contracts/package-lock.json | $(STAMP)
+$(SERVERS)/installed $(TYPESCRIPT)/installed $(AXE)/installed $(CONTRACTS)/installed:
 	@mkdir -p $(@D) && cp $(<D)/package*.json $(@D)
 	@! command -v npm >/dev/null || (cd $(@D) && npm ci --silent --ignore-scripts --no-audit --no-fund --fetch-retries=0 --fetch-timeout=60000) \
 		|| echo 'npm could not install $(@D); the tests that need it skip'
@@ -52,14 +54,14 @@ run: install ## start everything and play the demo (ARGS=--exit ends after the s
 # is waiting for a process to start. One more costs a second of processor time and its servers. They are forks of one that has imported the tests (forked_workers).
 # --dist loadfile: the tests of one file share what the file starts.
 # --no-loadscope-reorder: the slow files come first in the alphabet, and no process waits for one at the end.
-test: install ## run the whole suite (ARGS=tests/events for a part of it)
+test: install $(CONTRACTS)/installed ## run the whole suite (ARGS=tests/events for a part of it)
 	$(BIN)/python -m pytest -n 7 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # Which tests are slow is said by their mark, with the reason.
-test-quick: install ## the tests that take less than two seconds each
+test-quick: install $(CONTRACTS)/installed ## the tests that take less than two seconds each
 	$(BIN)/python -m pytest -n 7 --dist loadfile --no-loadscope-reorder -m 'not slow' $(ARGS)
 
-test-long: install ## what repeats a finding with more seeds and rounds (about an hour)
+test-long: install $(CONTRACTS)/installed ## what repeats a finding with more seeds and rounds (about an hour)
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS)
 	FAULTS=all $(BIN)/python -m pytest -n 0 tests/faults tests/services/gateway tests/properties/test_bounded_json.py \
 		tests/docs/test_recipes.py tests/docs/test_back_up_page.py
@@ -71,8 +73,8 @@ simulate: install ## the protocol under simulated time, seed by seed (SEEDS=1000
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) $(ARGS)
 
 # Two at a time: each is one process for most of its time. What each says stays together.
-check: install ## ruff, mypy, pyright and the import contracts
-	@$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target check-pyright check-ruff check-mypy check-imports
+check: install ## ruff, mypy, pyright, the import contracts, and that of consumers
+	@$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target check-pyright check-ruff check-mypy check-imports check-contracts
 
 check-ruff:
 	$(BIN)/ruff check
@@ -86,6 +88,9 @@ check-pyright:
 
 check-imports:
 	$(BIN)/lint-imports
+
+check-contracts:
+	$(BIN)/python -m docs.gate.released_contracts
 
 bench: install ## take every figure (ARGS=--long goes further; ARGS=turn takes one family)
 	$(BIN)/python -m benchmarks $(ARGS)

@@ -37,13 +37,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_client
 from turnlog.events.jetstream.nats_connection import NatsConnection
 from turnlog.events.jetstream.stream_setup import StreamOptions
-from turnlog.events.jetstream.work_queue import (
-    WORKERS_CONSUMER,
-    WorkQueueOptions,
-    ensure_work_queue,
-)
+from turnlog.events.jetstream.work_queue import WorkQueueOptions, ensure_work_queue
 from turnlog.events.registry import EVENT_TYPES
-from turnlog.events.subjects import CLAIMABLE_TURN_SUBJECTS, SESSIONS_STREAM
+from turnlog.events.subjects import CLAIMABLE_TURN_SUBJECTS, SESSIONS_STREAM, WORKERS_CONSUMER
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 from turnlog.services.worker.turn_subscription import TurnBroker, build_broker
 

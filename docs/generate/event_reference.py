@@ -44,9 +44,11 @@ from turnlog.events.subjects import (
     LIBRARY_HISTORY,
     REPUBLISH_PREFIX,
     SESSION_HISTORY,
+    TOKENS_STREAM,
     HistoryKind,
 )
 from turnlog.services.api.published_events.event_definitions import (
+    TOKEN_EVENTS,
     TURN_STREAM_PAYLOADS,
     UNPROMISED_KEYWORD,
     build_event_definitions,
@@ -127,9 +129,15 @@ HEAD = """\
 # Events and streams
 
 What a program that reads events can rely on. [events.schema.json](events.schema.json) has the same
-as JSON Schema (2020-12): `#/$defs/StoredEvent` is any event of a session, `#/$defs/TurnStreamEvent`
-and `#/$defs/EventStreamEvent` are the server-sent events, with their `data` parsed. The
-[OpenAPI document](openapi.json) contains the same definitions under the same names.
+as JSON Schema (2020-12): its root is any event of a session, `#/$defs/TurnStreamEvent` and
+`#/$defs/EventStreamEvent` are the server-sent events, with their `data` parsed, `#/$defs/TokenEvent` is
+what NATS has of a reply while it is generated. The [OpenAPI document](openapi.json) contains the same
+definitions under the same names, and the [AsyncAPI 3 document](asyncapi.json) (`GET /asyncapi.json`)
+says on which subject or stream each of them comes. The folder `schemas` has a file for each type of
+events, and one for all of each kind (`TokenEvent.json`); none refers to another file.
+
+Objects are open, because a reader must not refuse what a later release adds. Generators that add an
+index signature for that are better told not to: `json2ts --no-additionalProperties`.
 
 ## What is promised
 
@@ -152,7 +160,7 @@ Not promised:
 - fields with † in the tables below, each with the reason (`x-not-promised` in the schemas);
 - the order of fields, and which events a turn records between its first and its last;
 - how many `token` events a text comes in, and where it is divided;
-- the streams `TOKENS`, `BLOBS` and `SNAPSHOTS` of NATS, and what is in them.
+- the streams `BLOBS` and `SNAPSHOTS` of NATS, and what is in them.
 
 ## Where events are read
 
@@ -177,6 +185,19 @@ publish nothing. Unlike
 HTTP, NATS also shows texts that a redaction withholds: the program has to apply `reply-redacted`.
 
 """  # noqa: E501 - tables
+
+TOKENS = """\
+
+## Tokens on NATS
+
+`tokens.TENANT.SESSION.TURN` in the stream `{tokens}`, which is kept in memory for some minutes, and behind
+`live.`. A message is one of the events below; `kind` says which. The text of a reply is made of the
+`token` events of its highest `attempt`, each at its `offset` in code points; `attempt-reset` makes the
+text before it void. `attempt-closed` has the length and the digest of the whole text. On `live.` the
+header `Nats-Last-Sequence` has the place of the message before it on the subject: where that is not the
+last one that was seen, the missing ones are read from the stream, or the text is taken from the event
+that ends the turn, which is the record.
+"""  # noqa: E501 - text of the page
 
 TURN_STREAM = """\
 
@@ -227,6 +248,7 @@ def build_schema() -> dict[str, Any]:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Events and streams of Turnlog",
         "description": SCHEMA_DESCRIPTION,
+        "$ref": "#/$defs/StoredEvent",
         "$defs": build_event_definitions("#/$defs/"),
     }
 
@@ -248,7 +270,7 @@ class _PageWriter:
     def __init__(self, definitions: Mapping[str, dict[str, Any]]) -> None:
         self.definitions = definitions
         kinds = (*EVENT_TYPES.values(), *LIBRARY_EVENT_TYPES.values())
-        events = {get_data_name(kind.__name__) for kind in kinds}
+        events = {get_data_name(kind.__name__) for kind in (*kinds, *TOKEN_EVENTS.values())}
         parts = (name for name in definitions if name.endswith("Data"))
         self.parts = [name for name in parts if name not in events]
 
@@ -264,6 +286,11 @@ class _PageWriter:
             head = head.replace(word, value)
         yield head.rstrip("\n") + "\n"
         yield from _iterate_subjects()
+        yield TOKENS.replace("{tokens}", TOKENS_STREAM).rstrip("\n")
+        for kind in TOKEN_EVENTS.values():
+            name = get_data_name(kind.__name__)
+            yield f"\n### {kind.model_fields['kind'].default}\n"
+            yield from self._iterate_definition(name)
         yield TURN_STREAM.rstrip("\n")
         for kind in TURN_STREAM_PAYLOADS:
             yield from self._iterate_payload(kind)

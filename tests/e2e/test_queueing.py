@@ -14,11 +14,10 @@ from tests.support.processes.rebuild_checks import (
 from tests.support.processes.turnlog_up import TurnlogUp
 from tests.support.servers.model_behaviours import ModelAnswer
 from tests.support.servers.openai_server import OpenAIServer
-from turnlog.events.jetstream.work_queue import WORKERS_CONSUMER
 from turnlog.events.model.call_events import AttemptEnded
 from turnlog.events.model.turn_events import TurnCompleted
 from turnlog.events.registry import format_event_name
-from turnlog.events.subjects import SESSIONS_STREAM
+from turnlog.events.subjects import SESSIONS_STREAM, WORKERS_CONSUMER
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

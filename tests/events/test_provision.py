@@ -13,11 +13,7 @@ from turnlog.events.errors import Corrupt, Unavailable
 from turnlog.events.jetstream.jetstream_client import open_client
 from turnlog.events.jetstream.nats_connection import open_connection
 from turnlog.events.jetstream.stream_setup import RECORD_STREAMS, StreamOptions, provision_streams
-from turnlog.events.jetstream.work_queue import (
-    WORKERS_CONSUMER,
-    WorkQueueOptions,
-    ensure_work_queue,
-)
+from turnlog.events.jetstream.work_queue import WorkQueueOptions, ensure_work_queue
 from turnlog.events.model.turn_events import TurnCancelled, TurnReleased
 from turnlog.events.subjects import (
     BLOBS_STREAM,
@@ -25,6 +21,7 @@ from turnlog.events.subjects import (
     SESSIONS_STREAM,
     SNAPSHOTS_STREAM,
     TOKENS_STREAM,
+    WORKERS_CONSUMER,
 )
 from turnlog.events.testing import make_draft
 from turnlog.services.platform.nats_server import NatsServer

@@ -13,8 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from tests.faults.attacked_service import ACK_WAIT, AttackedRole, AttackedService
 from tests.support.processes.process_host import POLL_INTERVAL
 from tests.support.processes.turnlog_process import TurnlogProcess
-from turnlog.events.jetstream.work_queue import WORKERS_CONSUMER
-from turnlog.events.subjects import SESSIONS_STREAM, TOKENS_STREAM
+from turnlog.events.subjects import SESSIONS_STREAM, TOKENS_STREAM, WORKERS_CONSUMER
 
 Attack = Callable[[AttackedService], Awaitable[None]]
 FAULT_SECONDS = 1.0

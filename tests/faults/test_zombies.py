@@ -17,10 +17,9 @@ from tests.faults.clients.attack_client import AttackClient
 from tests.faults.clients.client_history import ClientHistory
 from tests.faults.suite_extent import select_rows
 from tests.support.processes.process_host import stop_cleanly
-from turnlog.events.jetstream.work_queue import WORKERS_CONSUMER
 from turnlog.events.model.call_events import AttemptEnded
 from turnlog.events.model.turn_events import TurnCompleted, TurnSubmitted
-from turnlog.events.subjects import SESSIONS_STREAM
+from turnlog.events.subjects import SESSIONS_STREAM, WORKERS_CONSUMER
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),

@@ -29,8 +29,12 @@ from tests.support.servers.nats_cluster import NODE_COUNT
 from turnlog.events.async_tasks import run_tasks
 from turnlog.events.errors import Unavailable
 from turnlog.events.jetstream.stream_setup import RECORD_STREAMS
-from turnlog.events.jetstream.work_queue import WORKERS_CONSUMER
-from turnlog.events.subjects import SESSIONS_STREAM, SNAPSHOTS_STREAM, TOKENS_STREAM
+from turnlog.events.subjects import (
+    SESSIONS_STREAM,
+    SNAPSHOTS_STREAM,
+    TOKENS_STREAM,
+    WORKERS_CONSUMER,
+)
 
 WHOLE_BOUND: Final = 60.0
 """Seconds after a fault until everything must be as before; a role takes twenty to start."""

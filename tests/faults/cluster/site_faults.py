@@ -24,8 +24,7 @@ from tests.faults.cluster.site_checks import (
 )
 from tests.support.servers.nats_cluster import NatsNode
 from turnlog.events.jetstream.nats_connection import NatsConnection
-from turnlog.events.jetstream.work_queue import WORKERS_CONSUMER
-from turnlog.events.subjects import SESSIONS_STREAM
+from turnlog.events.subjects import SESSIONS_STREAM, WORKERS_CONSUMER
 
 LAME_DUCK: Final = signal.SIGUSR2
 

@@ -43,6 +43,10 @@ ALL_BLOB_SUBJECTS: Final = "blob.>"
 ALL_SNAPSHOT_SUBJECTS: Final = "snapshot.>"
 
 
+WORKERS_CONSUMER: Final = "workers"
+"""The durable consumer of `SESSIONS` that all workers share."""
+
+
 CLAIMABLE_TURN_SUBJECTS: Final = ("session.*.*.turn.submitted", "session.*.*.turn.released")
 """Subjects of the events that workers wait for."""
 

@@ -18,11 +18,8 @@ from turnlog.events.jetstream.stream_setup import (
     provision_lost_streams,
     provision_streams,
 )
-from turnlog.events.jetstream.work_queue import (
-    WORKERS_CONSUMER,
-    WorkQueueOptions,
-    ensure_work_queue,
-)
+from turnlog.events.jetstream.work_queue import WorkQueueOptions, ensure_work_queue
+from turnlog.events.subjects import WORKERS_CONSUMER
 
 __all__ = [
     "WORKERS_CONSUMER",

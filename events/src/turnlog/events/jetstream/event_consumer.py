@@ -22,7 +22,6 @@ from hashlib import sha256
 from typing import Self
 
 from turnlog.events.async_tasks import Watch, merge_watches, wait_for_wake
-from turnlog.events.codec import decode_event
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt, Refused, Unavailable
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, build_client
@@ -47,6 +46,7 @@ from turnlog.events.model.turn_events import (
 )
 from turnlog.events.registry import EVENT_NAMES, format_event_name
 from turnlog.events.store.ports import EventLog, LogIdentity, RawEvent, TokenStream
+from turnlog.events.stray_messages import decode_unless_stray, describe_stray
 from turnlog.events.subjects import SESSION_HISTORY
 from turnlog.events.tokens import AttemptAlive, TokenEvent
 
@@ -259,7 +259,7 @@ async def _read_missed_tokens(
 
 @dataclass(frozen=True, slots=True)
 class UndecodableItem:
-    """Stored bytes that cannot be decoded; yielded so that they do not stop other consumers."""
+    """Stored bytes that are no event, or cannot be decoded; skip them, they stop no consumer."""
 
     raw: RawEvent
     detail: str
@@ -365,9 +365,10 @@ async def _stream_tenant(log: EventLog, tenant: str, start: TenantPosition) -> C
 
 def _decode_raw_event(raw: RawEvent) -> RecordedEvent | UndecodableItem:
     try:
-        return decode_event(raw.stored, raw.stream_sequence)
-    except Corrupt as junk:
-        return UndecodableItem(raw, str(junk))
+        event = decode_unless_stray(raw.subject, raw.stored, raw.stream_sequence)
+    except Corrupt as broken:
+        return UndecodableItem(raw, str(broken))
+    return event or UndecodableItem(raw, describe_stray(raw.subject, raw.stored) or "")
 
 
 async def _open_session_stream(

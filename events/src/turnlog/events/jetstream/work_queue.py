@@ -19,9 +19,7 @@ from turnlog.events.jetstream.stream_setup import (
     JetStreamConfig,
     check_config,
 )
-from turnlog.events.subjects import CLAIMABLE_TURN_SUBJECTS, SESSIONS_STREAM
-
-WORKERS_CONSUMER: Final = "workers"
+from turnlog.events.subjects import CLAIMABLE_TURN_SUBJECTS, SESSIONS_STREAM, WORKERS_CONSUMER
 
 CONSUMER_NOT_FOUND: Final = 10014
 

@@ -20,6 +20,7 @@ from starlette.routing import BaseRoute
 from turnlog.contract import api_paths
 from turnlog.events.errors import TurnlogError
 from turnlog.events.ids import ID_PATTERN
+from turnlog.services.api.published_events.asyncapi_document import build_asyncapi
 from turnlog.services.approvals import approval_routes
 from turnlog.services.gateway import static_ui
 from turnlog.services.gateway.dependencies import GatewayDependencies
@@ -165,6 +166,7 @@ def _build_routes(*, asking: bool) -> Sequence[BaseRoute]:
         if asking or router is not turn_routes.ask_router:
             app.include_router(router, dependencies=REQUEST_CHECKS)
     app.add_api_route("/openapi.json", _serve_openapi, include_in_schema=False)
+    app.add_api_route("/asyncapi.json", _serve_asyncapi, include_in_schema=False)
     # FastAPI builds a router's routes when the first request reaches it, which would have to wait.
     for _ in iter_route_contexts(app.routes):
         pass
@@ -174,6 +176,10 @@ def _build_routes(*, asking: bool) -> Sequence[BaseRoute]:
 async def _serve_openapi(request: Request) -> JSONResponse:
     # Building the document takes a second the first time, and writing it 10 ms each time.
     return await run_in_thread(lambda: JSONResponse(build_openapi(request.app)))
+
+
+async def _serve_asyncapi() -> JSONResponse:
+    return await run_in_thread(lambda: JSONResponse(build_asyncapi()))
 
 
 def build_openapi(app: FastAPI) -> dict[str, Any]:

@@ -13,12 +13,12 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from turnlog.events.jetstream.work_queue import WORKERS_CONSUMER
 from turnlog.events.subjects import (
     LIBRARY_STREAM,
     REPUBLISH_PREFIX,
     SESSIONS_STREAM,
     TOKENS_STREAM,
+    WORKERS_CONSUMER,
 )
 
 SERVICE_USER: Final = "turnlog"

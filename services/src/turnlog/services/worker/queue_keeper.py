@@ -21,13 +21,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from turnlog.events.errors import Unavailable
 from turnlog.events.jetstream.nats_connection import NatsConnection, wait_backoff
-from turnlog.events.jetstream.work_queue import (
-    WORKERS_CONSUMER,
-    WorkQueueOptions,
-    ensure_work_queue,
-)
+from turnlog.events.jetstream.work_queue import WorkQueueOptions, ensure_work_queue
 from turnlog.events.store.ports import LogIdentity, SnapshotStore
-from turnlog.events.subjects import SESSIONS_STREAM
+from turnlog.events.subjects import SESSIONS_STREAM, WORKERS_CONSUMER
 
 MAX_PENDING_TURNS: Final = 10_000
 """Maximum number of open turns; the message of each is pending while it is open."""

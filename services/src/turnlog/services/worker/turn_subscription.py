@@ -27,8 +27,7 @@ from nats.js.errors import APIError
 from turnlog.events.async_tasks import cancel_tasks
 from turnlog.events.errors import Unavailable
 from turnlog.events.jetstream.nats_connection import NatsConnection
-from turnlog.events.jetstream.work_queue import WORKERS_CONSUMER
-from turnlog.events.subjects import CLAIMABLE_TURN_SUBJECTS, SESSIONS_STREAM
+from turnlog.events.subjects import CLAIMABLE_TURN_SUBJECTS, SESSIONS_STREAM, WORKERS_CONSUMER
 from turnlog.services.worker.delivery_handling import handle_message
 from turnlog.services.worker.turn_runner import TurnRunner
 

@@ -19,6 +19,7 @@ from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from turnlog.contract.stream_payloads import TurnStreamPayload, UnreadablePayload
 from turnlog.events.registry import EVENT_NAMES, EVENT_TYPES, LIBRARY_EVENT_TYPES
+from turnlog.events.tokens import TokenEvent
 from turnlog.projections.session_views.withheld_events import ReaderEnvelope
 from turnlog.services.api.published_events.event_pages import SessionPageHead, TenantPageHead
 from turnlog.services.api.published_events.field_docstrings import (
@@ -40,6 +41,11 @@ POSITION_PATTERN: Final = "^[0-9]{1,18}$"
 
 TURN_STREAM_PAYLOADS: Final[tuple[type[TurnStreamPayload], ...]] = get_args(TurnStreamPayload)
 
+TOKEN_EVENTS: Final[dict[str, type[BaseModel]]] = {
+    kind.model_fields["kind"].default: kind for kind in get_args(get_args(TokenEvent)[0])
+}
+"""The classes of token events by their `kind`."""
+
 STREAM_ID: Final = "The id of the event, to send as `Last-Event-ID` when the stream is resumed."
 
 
@@ -50,6 +56,7 @@ def build_event_definitions(reference_prefix: str) -> dict[str, JsonSchema]:
     builder.add_pages()
     builder.add_turn_stream()
     builder.add_event_streams()
+    builder.add_token_events()
     return dict(sorted(builder.definitions.items()))
 
 
@@ -188,6 +195,24 @@ class _DefinitionBuilder:
         self.definitions["EventStreamEvent"] = {
             "description": "One event of a stream of stored events, its `data` parsed as JSON.",
             "oneOf": [self._refer("StoredEventFrame"), self._refer("UnreadableFrame")],
+        }
+
+    def add_token_events(self) -> None:
+        """Add the events of a reply that is being generated, as they are on NATS."""
+        self._add_models(TOKEN_EVENTS.values(), "validation", are_data=True)
+        mapping = {
+            kind: f"{self.reference_prefix}{get_data_name(each.__name__)}"
+            for kind, each in TOKEN_EVENTS.items()
+        }
+        for kind, each in TOKEN_EVENTS.items():
+            definition = self.definitions[get_data_name(each.__name__)]
+            named = {"const": kind, "type": "string", "description": "Which of them it is."}
+            definition["properties"]["kind"] = named
+            definition["required"] = ["kind", *definition.get("required", ())]
+        self.definitions["TokenEvent"] = {
+            "description": "A token, or another event of the reply that is being generated.",
+            "oneOf": [{"$ref": reference} for reference in mapping.values()],
+            "discriminator": {"propertyName": "kind", "mapping": mapping},
         }
 
 

@@ -16,10 +16,26 @@ _PROVIDER: Final = "a word of the provider, passed on as it is"
 
 _ASSEMBLER: Final = "how a prompt is divided depends on the version of the assembler"
 
+_FOR_WORKERS: Final = "it is for workers; the events that end the call and the turn have it"
+
 _OWN_USE: Final = "a bound for the reads of the release that wrote it"
 
 UNPROMISED_FIELDS: Final[Mapping[str, str]] = {
     "Envelope.source": _PROCESS,
+    **{
+        f"AttemptClosed.{name}": _FOR_WORKERS
+        for name in (
+            "usage",
+            "first_token",
+            "total",
+            "tools",
+            "response_id",
+            "ratings",
+            "finish_sent",
+            "reasoning",
+            "parts",
+        )
+    },
     "AttemptCost.table": "the name of a price table, which has no fixed form",
     "AttemptEnded.response_id": _PROVIDER,
     "AttemptFault.detail": _FOR_PEOPLE,
