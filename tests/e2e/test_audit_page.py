@@ -247,7 +247,7 @@ async def test_session_is_forked_at_the_event_shown(
     await browser.open_page(f"{stand.address}/#/sessions/{session}")
     await browser.trigger_click(".name .id a")
     await browser.wait_for(f"{build_texts_script('.list .id')}.join() === '{made}'")
-    assert await browser.run_script("location.hash") == "#/?origin=forked"
+    assert await browser.run_script("location.hash") == "#/sessions?origin=forked"
     # In the middle of a turn nothing can be forked, and it is said why; the browser notes the 409
     await browser.open_page(f"{stand.address}/#/sessions/{session}/at/2")
     await browser.trigger_click(".past .fork")

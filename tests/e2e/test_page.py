@@ -33,7 +33,7 @@ async def test_session_list_shows_every_session_and_search_finds_one(
     await stand.open_session("assistant", session="pears")
     await stand.submit_and_answer("apples", "How are apples stored?", "Cool and dark.")
     await stand.submit_and_answer("pears", "How are pears stored?", "Likewise.")
-    await browser.open_page(stand.address)
+    await browser.open_page(f"{stand.address}/#/sessions")
     titles = build_texts_script(".list .title a")
     await browser.wait_for(f"{titles}[1] === 'How are apples stored?'")
     cells = "[...document.querySelector('.list tbody tr').cells].map((cell) => cell.textContent)"
@@ -43,7 +43,7 @@ async def test_session_list_shows_every_session_and_search_finds_one(
     assert row[4:] == ["1%", "15", "$0.000003 (guessed)"]
     await browser.run_script(build_input_script(".search", "APPLES", "input"))
     await browser.wait_for(f"{titles}.join() === 'How are apples stored?'")
-    assert await browser.run_script("location.hash") == "#/?q=APPLES"
+    assert await browser.run_script("location.hash") == "#/sessions?q=APPLES"
     await browser.trigger_click(".list .title a")
     await browser.wait_for(f"{LAST_REPLY} === 'Cool and dark.'")
     assert await browser.run_script("location.hash") == "#/sessions/apples"
@@ -234,7 +234,7 @@ async def test_markup_in_texts_is_never_rendered(stand: RunningGateway, browser:
         f"#/sessions/{session}": f"{LAST_REPLY}",
         f"#/sessions/{session}/events/2": "document.querySelector('.detail pre')?.textContent",
         f"#/sessions/{session}/calls/1.1": f"{build_texts_script('.passage .text')}.at(-1)",
-        "#/": f"{build_texts_script('.list .title a')}[0]",
+        "#/sessions": f"{build_texts_script('.list .title a')}[0]",
     }
     for hash_, selector in everywhere.items():
         await browser.open_page(f"{stand.address}/{hash_}")
@@ -254,7 +254,7 @@ async def test_event_has_the_same_description_as_on_the_command_line(
     stand: RunningGateway, browser: Browser
 ) -> None:
     samples = list_sentences()
-    await browser.open_page(stand.address)
+    await browser.open_page(f"{stand.address}/#/sessions")
     await browser.wait_for("document.querySelector('.sessions') !== null")
     envelopes = json.dumps([envelope for envelope, _ in samples])
     scripts = link_scripts(read_sources(), "events/event_sentences.js")
@@ -289,7 +289,7 @@ async def test_page_is_dark_if_the_system_is_dark(stand: RunningGateway, browser
     for scheme in ("light", "dark"):
         feature = {"name": "prefers-color-scheme", "value": scheme}
         await browser.send_command("Emulation.setEmulatedMedia", features=[feature])
-        await browser.open_page(stand.address)
+        await browser.open_page(f"{stand.address}/#/sessions")
         await browser.wait_for("document.querySelector('.sessions') !== null")
         ground = await browser.run_script("getComputedStyle(document.body).backgroundColor")
         brightness[scheme] = sum(int(part) for part in ground.strip("rgb()").split(","))

@@ -19,8 +19,9 @@ pytestmark = [
 FOCUSED = "document.activeElement.textContent"
 
 VIEWS = {
-    "#/": ".list .title a",
-    "#/?q=nothing+like+it": ".list .empty",
+    "#/": ".overview .tiles a",
+    "#/sessions": ".list .title a",
+    "#/sessions?q=nothing+like+it": ".list .empty",
     "#/approvals": ".approvals .empty",
     "#/usage": ".usage tfoot",
     "#/usage?group_by=user&user=nobody": ".usage .empty",
@@ -62,7 +63,7 @@ async def test_axe_reports_no_violations_in_any_view_colour_scheme_or_width(
     stand: RunningGateway, browser: Browser
 ) -> None:
     await fill_session(stand)
-    await browser.open_page(stand.address)
+    await browser.open_page(f"{stand.address}/#/sessions")
     await browser.wait_for("document.querySelector('.list .title a') !== null")
     await load_axe(browser)
     found: list[str] = []

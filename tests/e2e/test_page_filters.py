@@ -42,12 +42,12 @@ async def test_sessions_are_filtered_and_back_navigation_keeps_the_filters(
     stand.model.scripts.append([ModelFailure("bad_request", "the provider refused it")])
     await stand.http.post("/v1/sessions/broken/turns?wait=30", json={"text": "Hi"})
     await stand.http.post("/v1/sessions/closed/close", json={})
-    await browser.open_page(stand.address)
+    await browser.open_page(f"{stand.address}/#/sessions")
     await browser.wait_for(f"{LISTED}.length === 4")
 
     await browser.trigger_click(".filters [type=checkbox]")
     await browser.wait_for(f"{LISTED}.join() === 'broken'")
-    assert await browser.run_script("location.hash") == "#/?failed=true"
+    assert await browser.run_script("location.hash") == "#/sessions?failed=true"
     await browser.trigger_click(".list .title a")
     await browser.wait_for("document.querySelector('.badge.failed') !== null")
     await browser.trigger_click(".back")
@@ -55,7 +55,7 @@ async def test_sessions_are_filtered_and_back_navigation_keeps_the_filters(
 
     await browser.run_script("history.back()")
     await browser.wait_for("document.querySelector('.badge.failed') !== null")
-    await browser.open_page(f"{stand.address}/#/?blueprint=clerk&open=true")
+    await browser.open_page(f"{stand.address}/#/sessions?blueprint=clerk&open=true")
     await browser.wait_for(f"{LISTED}.join() === 'clerical'")
     shown = "[...document.querySelectorAll('.more select')].map((each) => each.value)"
     assert await browser.run_script(shown) == ["clerk", "true"]
@@ -79,11 +79,11 @@ async def test_sessions_nearest_to_their_budget_are_shown_first(
     await stand.open_session("assistant", session="shorter", labels=["full"])
     await stand.submit_and_answer("shorter", "Hello", "Hello.")
     await stand.open_session("assistant", session="silent", labels=["full"])
-    await browser.open_page(f"{stand.address}/#/?label=full")
+    await browser.open_page(f"{stand.address}/#/sessions?label=full")
     await browser.wait_for(f"{LISTED}.join() === 'silent,shorter,longer'")
     await browser.wait_for(choose_option(".filters [name=order]", "near"))
     await browser.wait_for(f"{LISTED}.join() === 'longer,shorter,silent'")
-    assert await browser.run_script("location.hash") == "#/?order=near&label=full"
+    assert await browser.run_script("location.hash") == "#/sessions?order=near&label=full"
     calls = (await stand.fetch_json("/v1/sessions/longer/calls"))["calls"]
     share = f"{round(calls[0]['tokens'] / calls[0]['budget'] * 100)}%"
     shares = build_texts_script('.list [data-label="of the budget"]')
@@ -98,13 +98,13 @@ async def test_label_of_a_session_leads_to_the_sessions_that_have_it(
     await stand.open_session("assistant", session="unlabelled")
     for session, labels in (("trip-1", ["travel"]), ("trip-2", ["travel", "<b>Büro</b>"])):
         await stand.open_session("assistant", session=session, title="Holm", labels=labels)
-    await browser.open_page(stand.address)
+    await browser.open_page(f"{stand.address}/#/sessions")
     await browser.wait_for(f"{LISTED}.includes('unlabelled')")
     badges = build_texts_script(".list tr:first-child .badge.label")
     assert await browser.run_script(badges) == ["travel", "<b>Büro</b>"]
     await browser.trigger_click(".list tr:first-child .badge.label")
     await browser.wait_for(f"{LISTED}.join() === 'trip-2,trip-1'")
-    assert await browser.run_script("location.hash") == "#/?label=travel"
+    assert await browser.run_script("location.hash") == "#/sessions?label=travel"
     await browser.trigger_click(".list tr:first-child .title a")
     await browser.wait_for("document.querySelector('.head .badge.label') !== null")
     await browser.trigger_click(".head .badge.label:last-of-type")
@@ -177,7 +177,7 @@ async def test_usage_is_grouped_and_filtered_by_the_address(
     await stand.http.post(f"/v1/sessions/{session}/cancel")
     last = await wait_for_cost(stand, session)
     await stand.fetch_json(f"/v1/sessions/{session}/calls", min_sequence=last)
-    await browser.open_page(stand.address)
+    await browser.open_page(f"{stand.address}/#/sessions")
     await browser.trigger_click("#usage-link")
     await browser.wait_for(f"{USAGE_GROUPS}.at(-1) === 'all'")
     assert await browser.run_script("location.hash") == "#/usage"

@@ -161,7 +161,7 @@ async def test_page_lists_approvals_of_all_sessions_and_decides_one(
     session = await platform.open_session(build_loop_blueprint(tools=GUARDED_TOOLS))
     payment = answer_with_tool_calls(("shop_pay", {"what": MARKUP}))
     platform.provider.queue_behaviours(payment, answer_with_text("It is yours."))
-    await browser.open_page(f"{platform.gateway.address}/#/")
+    await browser.open_page(f"{platform.gateway.address}/#/sessions")
     await browser.trigger_click("#approvals-link")
     await browser.wait_for("document.querySelector('.approvals .empty') !== null")
     body = {"text": "A hammer.", "user": "ada"}

@@ -37,6 +37,7 @@ from turnlog.services.sessions.cut_replies import CutReplyReader
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader
 from turnlog.services.sessions.time_travel import TimeTravel
 from turnlog.services.usage.usage_use_cases import UsageUseCases
+from turnlog.services.use_cases.overview_feed import OverviewFeed
 from turnlog.services.use_cases.overview_reading import OverviewReading
 from turnlog.services.use_cases.prompts.call_reading import CallReading
 from turnlog.services.use_cases.prompts.prompt_reading import PromptReading
@@ -148,7 +149,7 @@ class UseCases:
     overrides: OverrideUseCases
     quotas: QuotaUseCases
     usage: UsageUseCases
-    overview: OverviewReading
+    overview: OverviewFeed
     uses: UseListing
     quarantine: Quarantine
     readiness: Readiness
@@ -223,7 +224,7 @@ class _UseCaseBuilder:
             overrides=OverrideUseCases(parts.overrides, parts.blueprint_folders, handler.texts),
             quotas=QuotaUseCases(parts.quotas),
             usage=UsageUseCases(parts.store, parts.prices),
-            overview=OverviewReading(handler, parts.store),
+            overview=OverviewFeed(OverviewReading(handler, parts.store), parts.projection_signal),
             uses=UseListing(handler.log, parts.library, parts.store, self.row_waits),
             quarantine=Quarantine(handler, parts.store, parts.projection_signal),
             readiness=self._build_readiness(),

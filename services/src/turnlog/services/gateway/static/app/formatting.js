@@ -44,6 +44,9 @@ export function formatMoney(micro, isGuessed = false) {
   return isGuessed ? `${amount} (guessed)` : amount;
 }
 
+// An amount to the cent, for where it is one of many figures.
+export const formatCents = (micro) => (micro === null ? "" : `$${(micro / 1_000_000).toFixed(2)}`);
+
 // What is known of a cost, `≥` if that is not all of it; an empty text if nothing is known.
 export function formatCost(cost) {
   const isPart = cost.unpriced_calls && cost.micro_dollars !== null;

@@ -1,5 +1,6 @@
 // Every view of the page has an address behind the `#`, so that users can share links:
-//   #/?q=words&before=17        sessions; ?origin=ID forks and children of one, ?digest=..&open=true those pinned to a text, and the other
+//   #/?hours=24                 the overview: what goes on, and how context grows
+//   #/sessions?q=words&before=17  sessions; ?origin=ID forks and children of one, ?digest=..&open=true those pinned to a text, and the other
 //                               filters of `GET /v1/sessions`: blueprint, profile, phase, redacted, failed, attribute.NAME
 //   #/usage?group_by=user       what turns used, also by attribute.NAME; user, since and until narrow it
 //   #/approvals?state=approved   approvals of all sessions, by default those that wait; user narrows them
@@ -36,6 +37,8 @@ export function linkTo(steps, query = {}) {
   return parameters.length ? `${path}?${new URLSearchParams(parameters)}` : path;
 }
 
+export const linkToOverview = (hours) => linkTo([], { hours });
+export const linkToSessions = (filters = {}) => linkTo(["sessions"], filters);
 export const linkToUsage = (choice = {}) => linkTo(["usage"], choice);
 export const linkToApprovals = (choice = {}) => linkTo(["approvals"], choice);
 export const linkToUses = (source, after = "") => linkTo(["uses"], { source, after });

@@ -1,6 +1,7 @@
 // The router: the address selects the view, and a view that is left closes its streams.
 
 import { createApprovalsView } from "../approvals/approvals_view.js";
+import { createOverview } from "../overview/overview_view.js";
 import { createSessionList } from "../session/session_list.js";
 import { createSessionView } from "../session/session_view.js";
 import { createUsageView } from "../usage/usage_view.js";
@@ -8,10 +9,11 @@ import { createUsesView } from "../uses/uses_view.js";
 import { createElement, setChildren } from "./dom.js";
 import { fetchJson } from "./http_client.js";
 import { readLocation } from "./links.js";
+import { makeFocusRove } from "./roving_focus.js";
 import { moveFocus, showSkipLinks } from "./skip_links.js";
 
-// The views beside the sessions, each with a link in the head of the page.
-const SECTIONS = { approvals: createApprovalsView, usage: createUsageView, uses: createUsesView };
+// The views of many sessions, each with a link in the head of the page.
+const SECTIONS = { overview: createOverview, sessions: createSessionList, approvals: createApprovalsView, usage: createUsageView, uses: createUsesView };
 
 const container = document.getElementById("view");
 let view = null;
@@ -19,20 +21,19 @@ let view = null;
 function showView() {
   const { steps, query } = readLocation();
   const [section, session, ...rest] = steps;
-  const viewName = nameView(section, session);
+  const viewName = nameView(section, session, query);
   if (view?.name !== viewName) openView(viewName, session);
   view.go(rest, query);
 }
 
-function nameView(section, session) {
+// An address without a section is the overview; with a choice of sessions it is one of an earlier release.
+function nameView(section, session, query) {
   if (section === "sessions" && session) return `session ${session}`;
-  return section in SECTIONS ? section : "sessions";
+  if (section in SECTIONS) return section;
+  return section || [...query.keys()].some((name) => name !== "hours") ? "sessions" : "overview";
 }
 
-function createView(viewName, session) {
-  if (viewName in SECTIONS) return SECTIONS[viewName]();
-  return viewName === "sessions" ? createSessionList() : createSessionView(session);
-}
+const createView = (viewName, session) => (viewName in SECTIONS ? SECTIONS[viewName]() : createSessionView(session));
 
 function openView(viewName, session) {
   const isFirst = !view;
@@ -72,6 +73,7 @@ async function showDurability() {
   setChildren(document.getElementById("durability"), createElement("span", { class: "badge", title: "What an accepted turn survives" }, level));
 }
 
+makeFocusRove(document.getElementById("section-links"), "a.section", { horizontal: true });
 applyTheme(THEMES.find((theme) => theme === localStorage.getItem("theme")) ?? "auto");
 document.getElementById("theme").addEventListener("click", switchTheme);
 window.addEventListener("hashchange", showView);

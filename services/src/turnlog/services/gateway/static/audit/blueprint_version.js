@@ -4,7 +4,7 @@
 import { createElement, setChildren } from "../app/dom.js";
 import { formatCount, formatDigest, formatNumber } from "../app/formatting.js";
 import { buildSessionPath, createKeyedSender, describeProblem, fetchJson } from "../app/http_client.js";
-import { linkTo } from "../app/links.js";
+import { linkToSessions } from "../app/links.js";
 
 const VERDICT_TEXTS = { true: ["good", "the same"], false: ["wary", "otherwise"], null: ["faint", "it depends"] };
 
@@ -84,7 +84,7 @@ function renderPins(pins, facts) {
     createElement("tbody", {}, pins.map((pin) => createElement("tr", {},
       createElement("td", {}, formatPin(pin), pin.digest === facts.digest ? createElement("span", { class: "badge" }, "this session") : null),
       createElement("td", {}, renderDigest(pin.digest)),
-      createElement("td", { class: "number" }, createElement("a", { href: linkTo([], { digest: pin.digest, open: "true" }), title: formatCount(pin.sessions, "session") }, formatNumber(pin.sessions))),
+      createElement("td", { class: "number" }, createElement("a", { href: linkToSessions({ digest: pin.digest, open: "true" }), title: formatCount(pin.sessions, "session") }, formatNumber(pin.sessions))),
       createElement("td", {}, renderVerdict(pin.current))))));
 }
 

@@ -1,13 +1,12 @@
 // How the context of a session grows: one bar for each call, by component, scaled to the largest call,
 // with the savings of each rule, and where it stops being the prompt of the call before it.
 
+import { formatComponent, getComponentHue } from "../app/component_hues.js";
 import { createElement, setChildren } from "../app/dom.js";
 import { renderFigures } from "../app/figures.js";
 import { formatCost, formatCostSum, formatCount, formatNumber, formatPercent } from "../app/formatting.js";
 import { fetchJson } from "../app/http_client.js";
 import { linkToCall } from "../app/links.js";
-
-const HUE_COUNT = 7;
 
 export function createGrowthView(session) {
   const element = createElement("div", { class: "audit scroll" });
@@ -33,14 +32,13 @@ export function createGrowthView(session) {
 function renderGrowth({ calls, groups: [own], history_growth: rate }, session) {
   if (!calls.length) return createElement("p", { class: "faint" }, "no call was made yet");
   const components = sumComponents(calls);
-  const hues = Object.fromEntries(components.map(([name], place) => [name, `hue-${place % HUE_COUNT}`]));
   const largest = Math.max(...calls.map((call) => call.tokens), 1);
   const sum = components.reduce((all, [, tokens]) => all + tokens, 0);
   return createElement("section", { class: "ledger" },
     createElement("h2", {}, formatCount(calls.length, "call"), " ", renderFigures(listSummaryFigures(calls, own, rate), { class: "faint" })),
-    createElement("ul", { class: "legend" }, components.map(([name, tokens]) => createElement("li", { class: hues[name] }, createElement("b", {}),
+    createElement("ul", { class: "legend" }, components.map(([name, tokens]) => createElement("li", { class: getComponentHue(name) }, createElement("b", {}),
       formatComponent(name), createElement("span", { class: "faint" }, ` ${formatNumber(tokens)} · ${formatPercent(tokens / sum)}`)))),
-    createElement("table", { class: "plain" }, createElement("tbody", {}, calls.map((call) => renderCall(call, session, hues, largest)))));
+    createElement("table", { class: "plain" }, createElement("tbody", {}, calls.map((call) => renderCall(call, session, largest)))));
 }
 
 function sumComponents(calls) {
@@ -83,9 +81,9 @@ function describeCache({ cache, prefix_call: before, prefix_ended_by: layer }) {
   return [...kept, ...(cache.outcome === "missed" ? [MISSES[cache.cause]] : []), formatLoss([cache])];
 }
 
-function renderCall(call, session, hues, largest) {
+function renderCall(call, session, largest) {
   const strip = createElement("div", { class: "strip" }, Object.entries(call.components).filter(([, tokens]) => tokens)
-    .map(([name, tokens]) => renderSegment(name, tokens, hues)));
+    .map(([name, tokens]) => renderSegment(name, tokens)));
   strip.style.width = formatPercent(call.tokens / largest);
   const saved = Object.entries(call.saved).map(([rule, tokens]) => `${formatNumber(tokens)} by ${rule}`);
   return createElement("tr", {}, createElement("td", {}, createElement("a", { href: linkToCall(session, call.call) }, call.call)),
@@ -94,10 +92,8 @@ function renderCall(call, session, hues, largest) {
     createElement("td", { class: "bar" }, strip), createElement("td", { class: "faint" }, [...saved, ...describeCache(call)].join(", ")));
 }
 
-function renderSegment(name, tokens, hues) {
-  const segment = createElement("i", { class: hues[name], title: `${formatComponent(name)}: ${formatCount(tokens, "token")}` });
+function renderSegment(name, tokens) {
+  const segment = createElement("i", { class: getComponentHue(name), title: `${formatComponent(name)}: ${formatCount(tokens, "token")}` });
   segment.style.flexGrow = tokens;
   return segment;
 }
-
-const formatComponent = (name) => name.replace(/_tokens$/, "");

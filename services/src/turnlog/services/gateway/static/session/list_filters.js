@@ -2,12 +2,13 @@
 // and the back button keep them.
 
 import { createElement, setChildren } from "../app/dom.js";
-import { formatDigest } from "../app/formatting.js";
+import { formatDateTime, formatDigest } from "../app/formatting.js";
 import { fetchJson } from "../app/http_client.js";
+import { linkToSessions } from "../app/links.js";
 
 const CHOICES = ["order", "blueprint", "profile", "phase", "label", "open", "failed", "redacted"];
 // Set by links of other views; the bar shows them as words.
-const LINKED = ["origin", "digest", "near", "failure"];
+const LINKED = ["origin", "digest", "near", "failure", "since", "until"];
 const ATTRIBUTE = "attribute.";
 const ORDERS = [["", "newest first"], ["last", "latest activity"], ["near", "nearest to the budget"], ["cost", "dearest"], ["failed", "most failed turns"]];
 const STATES = [["", "open or closed"], ["true", "open"], ["false", "closed"]];
@@ -78,7 +79,8 @@ export function createListFilters(goTo) {
   return { element, show: showFilters, showCount: (text) => setChildren(count, text) };
 }
 
-function renderLinkedFilters({ origin, digest, near, failure }) {
-  const texts = [origin ? `from ${origin}` : null, digest ? `pinned to ${formatDigest(digest)}` : null, near ? `with ${near}% of their budget or more` : null, failure ? `with a turn that failed: ${failure}` : null].filter(Boolean);
-  return texts.length ? [`only those ${texts.join(", ")} · `, createElement("a", { href: "#/" }, "all sessions")] : null;
+function renderLinkedFilters({ origin, digest, near, failure, since, until }) {
+  const texts = [origin ? `from ${origin}` : null, digest ? `pinned to ${formatDigest(digest)}` : null, near ? `with ${near}% of their budget or more` : null, failure ? `with a turn that failed: ${failure}` : null,
+    since ? `active since ${formatDateTime(since)}` : null, until ? `opened before ${formatDateTime(until)}` : null].filter(Boolean);
+  return texts.length ? [`only those ${texts.join(", ")} · `, createElement("a", { href: linkToSessions() }, "all sessions")] : null;
 }

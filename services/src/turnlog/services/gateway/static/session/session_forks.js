@@ -4,7 +4,7 @@
 import { createElement, setChildren } from "../app/dom.js";
 import { formatCount } from "../app/formatting.js";
 import { buildSessionPath, createKeyedSender, describeProblem, fetchJson } from "../app/http_client.js";
-import { linkTo, linkToPast, linkToSession } from "../app/links.js";
+import { linkToPast, linkToSession, linkToSessions } from "../app/links.js";
 
 const MAX_DERIVED = 500;
 
@@ -37,6 +37,6 @@ export function renderForkLinks(session, origin, { forks, children }) {
   const counts = [forks ? formatCount(forks, "fork") : null, children ? formatCount(children, "child session") : null].filter(Boolean);
   return [
     origin ? [origin.kind === "fork" ? " · continues from " : " · child of ", createElement("a", { href: linkToPast(origin.session, origin.sequence) }, `${origin.session}, event ${origin.sequence}`)] : null,
-    counts.length ? [" · ", createElement("a", { href: linkTo([], { origin: session }) }, counts.join(" and "))] : null,
+    counts.length ? [" · ", createElement("a", { href: linkToSessions({ origin: session }) }, counts.join(" and "))] : null,
   ];
 }

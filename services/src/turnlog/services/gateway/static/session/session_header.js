@@ -3,7 +3,7 @@
 import { renderDescribeButton, renderPhaseButton, renderProfileButton } from "../actions/session_actions.js";
 import { createElement, setChildren } from "../app/dom.js";
 import { formatCostSum, formatCount, formatNumber, formatOneLine, formatTokenSum } from "../app/formatting.js";
-import { linkTo } from "../app/links.js";
+import { linkToSessions } from "../app/links.js";
 import { renderExports } from "./session_exports.js";
 import { renderForkLinks } from "./session_forks.js";
 import { getListAddress } from "./session_list.js";
@@ -55,7 +55,7 @@ export function createSessionHeader(session, verify, listPhases) {
   return { element, draw: drawHeader, showUnverified, showVerified };
 }
 
-const renderLabelLink = (label) => createElement("a", { class: "badge label", href: linkTo([], { label }), title: "The sessions with this label" }, formatOneLine(label));
+const renderLabelLink = (label) => createElement("a", { class: "badge label", href: linkToSessions({ label }), title: "The sessions with this label" }, formatOneLine(label));
 
 function renderUnreadable({ unreadable, sequence }) {
   const advice = `Nothing can follow it. Fork the session at event ${sequence} to go on.`;

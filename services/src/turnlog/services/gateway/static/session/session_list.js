@@ -3,7 +3,7 @@
 import { createElement, setChildren } from "../app/dom.js";
 import { formatAge, formatSessionCost, formatCount, formatDateTime, formatNumber, formatOneLine, formatPercent, formatTokenSum } from "../app/formatting.js";
 import { describeProblem, fetchJson } from "../app/http_client.js";
-import { linkTo, linkToSession, readLocation } from "../app/links.js";
+import { linkToSession, linkToSessions, readLocation } from "../app/links.js";
 import { makeFocusRove } from "../app/roving_focus.js";
 import { createListFilters, readListFilters } from "./list_filters.js";
 
@@ -14,7 +14,7 @@ const CROWDED = 0.9;
 
 // Where each list was left, and the latest one, to which a session leads back.
 const positions = new Map();
-let lastAddress = linkTo([]);
+let lastAddress = linkToSessions();
 
 export const getListAddress = () => lastAddress;
 
@@ -30,9 +30,9 @@ export function createSessionList() {
 
   // Typing changes the address in place; a choice is a step that the back button undoes.
   function goToFilters(filters, isTyping) {
-    if (!isTyping) location.hash = linkTo([], filters);
+    if (!isTyping) location.hash = linkToSessions(filters);
     else {
-      lastAddress = linkTo([], filters);
+      lastAddress = linkToSessions(filters);
       history.replaceState(null, "", lastAddress);
       filterBar.show(filters);
       refresh();
@@ -54,7 +54,7 @@ export function createSessionList() {
     const filters = readListFilters(query);
     filterBar.showCount(page.sessions.length ? formatCount(page.sessions.length, "session") + (page.next ? " of more" : "") : "");
     setChildren(list, page.sessions.length ? renderTable(page.sessions) : renderEmptyList(filters));
-    setChildren(foot, page.next ? createElement("a", { href: linkTo([], { ...filters, before: page.next }) }, filters.order ? "more →" : "older →") : null);
+    setChildren(foot, page.next ? createElement("a", { href: linkToSessions({ ...filters, before: page.next }) }, filters.order ? "more →" : "older →") : null);
     if (shownAddress === lastAddress) return;
     shownAddress = lastAddress;
     element.scrollTop = positions.get(shownAddress) ?? 0;
@@ -71,7 +71,7 @@ export function createSessionList() {
     return createElement("tr", { on: { click: (event) => { if (!event.target.closest("a")) location.hash = linkToSession(session.session); } } },
       createElement("td", { class: "title" },
         createElement("a", { href: linkToSession(session.session) }, session.title ? formatOneLine(session.title) : "(nothing said yet)"),
-        session.labels.map((label) => createElement("a", { class: "badge label", href: linkTo([], { label }), title: "The sessions with this label" }, formatOneLine(label))),
+        session.labels.map((label) => createElement("a", { class: "badge label", href: linkToSessions({ label }), title: "The sessions with this label" }, formatOneLine(label))),
         marks.map((mark) => createElement("span", { class: `badge ${mark}`, title: mark === "stopped" ? session.stopped : null }, mark)),
         createElement("div", { class: "id" }, session.session)),
       createElement("td", {}, session.blueprint, createElement("span", { class: "faint" }, ` v${session.version}`)),
@@ -89,9 +89,9 @@ export function createSessionList() {
     skips: { "the sessions": () => list.querySelector("tbody a") ?? list, "the search": () => element.querySelector(".search") },
     close: () => clearInterval(timer),
     go: (_, query) => {
-      lastAddress = location.hash || linkTo([]);
+      lastAddress = location.hash || linkToSessions();
       filterBar.show(readListFilters(query));
-      document.title = "Turnlog";
+      document.title = "Sessions · Turnlog";
       refresh();
     },
   };

@@ -6,7 +6,7 @@ import { openEventSource } from "../app/event_source.js";
 import { readContent } from "../app/formatting.js";
 import { buildSessionPath, fetchJson } from "../app/http_client.js";
 import { noteScroll, restoreScroll } from "../app/kept_place.js";
-import { linkTo, linkToVerification } from "../app/links.js";
+import { linkToSessions, linkToVerification } from "../app/links.js";
 import { createVersionView } from "../audit/blueprint_version.js";
 import { createDiffView } from "../audit/diff_view.js";
 import { createGrowthView } from "../audit/growth_view.js";
@@ -195,7 +195,7 @@ export function createSessionView(session) {
 
   const opening = openSession().then(drawSidePane).catch((problem) => {
     setChildren(element, createElement("div", { class: "empty" }, createElement("p", { class: "fault" }, problem.message),
-      createElement("p", {}, createElement("a", { href: linkTo([]) }, "← all sessions"))));
+      createElement("p", {}, createElement("a", { href: linkToSessions() }, "← all sessions"))));
   });
 
   return {

@@ -3,7 +3,7 @@
 import { createElement, setChildren } from "../app/dom.js";
 import { formatCostSum, formatCount, formatNumber, formatOneLine, formatPercent } from "../app/formatting.js";
 import { describeProblem, fetchJson } from "../app/http_client.js";
-import { linkTo, linkToUsage, readLocation } from "../app/links.js";
+import { linkToSessions, linkToUsage, readLocation } from "../app/links.js";
 import { createUsageFilters, isNarrowed, readUsageFilters } from "./usage_filters.js";
 
 const REFRESH_MS = 15_000;
@@ -117,7 +117,7 @@ function renderGroup(filters, group) {
       return createElement("a", { href: linkToUsage({ ...filters, ...hours }) }, group);
     }
     case "failure":
-      return createElement("a", { href: linkTo([], { failure: group }) }, group);
+      return createElement("a", { href: linkToSessions({ failure: group }) }, group);
     case "hour":
       return `${group.replace("T", " ")}:00`;
     default:
@@ -129,5 +129,5 @@ const formatMinute = (moment) => `${moment.toISOString().slice(0, 16)}Z`;
 
 function renderEmptyUsage(filters) {
   if (isNarrowed(filters)) return createElement("p", { class: "empty" }, "No such turn was submitted.");
-  return createElement("p", { class: "empty" }, "No turn was submitted yet. ", createElement("a", { href: linkTo([]) }, "The sessions"), " are where one is.");
+  return createElement("p", { class: "empty" }, "No turn was submitted yet. ", createElement("a", { href: linkToSessions() }, "The sessions"), " are where one is.");
 }

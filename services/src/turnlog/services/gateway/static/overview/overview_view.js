@@ -1,0 +1,140 @@
+// The overview: what goes on now, how the context of calls grows and what it costs, and which sessions need a
+// look. Every figure leads to where its cause is. It is one stream, sent again when something has changed.
+
+import { formatComponent, getComponentHue } from "../app/component_hues.js";
+import { createElement, setChildren } from "../app/dom.js";
+import { openEventSource } from "../app/event_source.js";
+import { formatAge, formatCents, formatCostSum, formatCount, formatDuration, formatMoney, formatNumber, formatOneLine, formatPercent } from "../app/formatting.js";
+import { fetchJson } from "../app/http_client.js";
+import { linkToDiff, linkToGrowth, linkToOverview, linkToSessions, linkToUsage } from "../app/links.js";
+import { renderStackedBars } from "./stacked_bars.js";
+
+const HOURS = [6, 24, 72, 168];
+const DEFAULT_HOURS = 24;
+const HOUR_MS = 3_600_000;
+const COST_HUES = { "sent and answered": "hue-0", "lost by caches": "hue-4" };
+
+export function createOverview() {
+  const choice = createElement("select", { "aria-label": "How far back", on: { change: () => { location.hash = linkToOverview(choice.value); } } },
+    HOURS.map((hours) => createElement("option", { value: hours }, hours < 48 ? `${hours} hours` : `${hours / 24} days`)));
+  const content = createElement("div", { class: "panels" });
+  const element = createElement("section", { class: "sessions overview" },
+    createElement("header", {}, createElement("h1", {}, "Overview"), createElement("label", { class: "faint" }, "of the last ", choice)), content);
+  let stream = null;
+  let breaks = [];
+
+  // The dearest causes are read once: they change slowly, and to find them every call is read.
+  function watch(hours) {
+    stream?.close();
+    const since = new Date(Math.floor(Date.now() / HOUR_MS - hours) * HOUR_MS).toISOString();
+    let latest = null;
+    const draw = () => latest && setChildren(content, renderPanels(latest, hours, breaks));
+    stream = openEventSource(() => `/v1/overview?${new URLSearchParams({ since })}`, { overview: ({ data }) => { latest = JSON.parse(data); draw(); } });
+    fetchJson("/v1/cache-breaks", { since }).then((found) => { breaks = found.breaks; draw(); }).catch(() => {});
+  }
+
+  return {
+    element,
+    skips: { "the overview": () => content, "how far back": () => choice },
+    close: () => stream?.close(),
+    go: (_, query) => {
+      const asked = Number(query.get("hours"));
+      choice.value = HOURS.includes(asked) ? asked : DEFAULT_HOURS;
+      document.title = "Turnlog";
+      watch(Number(choice.value));
+    },
+  };
+}
+
+function renderPanels({ tiles, series, near, versions, failures, slow }, hours, breaks) {
+  if (!near.length && !series.length) return renderEmpty();
+  return [
+    renderTiles(tiles, series),
+    createElement("div", { class: "charts" }, renderTokens(series, hours), renderCosts(series, hours)),
+    renderNear(near), renderBreaks(breaks), renderVersions(versions), renderFailures(failures), renderSlow(slow),
+  ];
+}
+
+function renderEmpty() {
+  const command = `curl ${location.origin}/v1/sessions -H 'Content-Type: application/json' \\\n  -d '{"blueprint": "assistant"}'`;
+  return createElement("div", { class: "empty" }, createElement("p", {}, "No session is open yet. This opens one:"), createElement("pre", {}, command));
+}
+
+function renderTiles(tiles, series) {
+  const cached = tiles.input_tokens ? formatPercent(tiles.cached_tokens / tiles.input_tokens) : "–";
+  return createElement("ul", { class: "tiles" },
+    renderTile(formatNumber(tiles.turns_in_flight), "turns in flight", linkToSessions({ order: "last" })),
+    renderTile(formatNumber(Math.round(tiles.turns_per_minute * 10) / 10), "turns a minute", linkToUsage({ group_by: "hour" })),
+    renderTile(tiles.p95_ms === null ? "–" : formatDuration(tiles.p95_ms), "p95 of answers, last hour", linkToUsage({ group_by: "model" })),
+    renderTile(formatNumber(tiles.failed_last_hour), "failed, last hour", linkToSessions({ order: "failed" }), tiles.failed_last_hour > 0),
+    renderTile(formatCents(tiles.cost_today.micro_dollars) || "–", "spent today", linkToSessions({ order: "cost" })),
+    renderTile(cached, "read from caches", linkToUsage({ group_by: "model" })),
+    renderTile(formatNumber(tiles.near_sessions), "near their budget", linkToSessions({ order: "near" }), tiles.near_sessions > 0),
+    renderTile(formatNumber(sumCuts(series)), "calls cut", linkToSessions({ order: "near" })),
+    renderTile(formatNumber(tiles.stopped_sessions), "stopped", linkToSessions({ order: "last" }), tiles.stopped_sessions > 0),
+    tiles.lag ? renderTile(formatNumber(tiles.lag), "events behind", linkToSessions({ order: "last" }), true) : null);
+}
+
+const renderTile = (figure, name, href, isBad = false) => createElement("li", {},
+  createElement("a", { href }, createElement("strong", { class: isBad ? "bad" : null }, figure), " ", createElement("span", {}, name)));
+
+// A rule shortens a prompt once a call, whatever it takes out.
+const sumCuts = (growth) => growth.reduce((all, group) => all + countCuts(group), 0);
+const countCuts = ({ rules }) => Math.max(0, ...rules.map(({ calls }) => calls));
+
+function renderTokens(growth, hours) {
+  const bars = buildBars(growth, hours, (group) => Object.entries(group.components).map(([name, tokens]) => [formatComponent(name), tokens]),
+    (group) => (countCuts(group) ? `${formatCount(countCuts(group), "call")} cut` : null));
+  const tokens = growth.reduce((all, group) => all + group.tokens, 0);
+  return renderStackedBars({ title: "Tokens of prompts, by component", summary: `${formatNumber(tokens)} in ${formatCount(growth.reduce((all, { calls }) => all + calls, 0), "call")}; ▲ where prompts were cut`,
+    bars, getHue: getComponentHue, formatValue: formatNumber });
+}
+
+function renderCosts(growth, hours) {
+  const bars = buildBars(growth, hours, (group) => {
+    const lost = group.caches.reduce((all, use) => all + (use.cost.micro_dollars ?? 0), 0);
+    return [["lost by caches", lost], ["sent and answered", Math.max(0, (group.cost.micro_dollars ?? 0) - lost)]];
+  }, () => null);
+  const sum = bars.reduce((all, { parts }) => all + parts.reduce((own, [, micro]) => own + micro, 0), 0);
+  return renderStackedBars({ title: "Cost", summary: `${formatMoney(sum) || "nothing with a price"}, and what of it caches lost`,
+    bars, getHue: (name) => COST_HUES[name], formatValue: formatMoney });
+}
+
+// A bar for each hour, also for one without a call; it leads to the sessions of that hour, the dearest first.
+function buildBars(growth, hours, listParts, describe) {
+  const found = new Map(growth.map((group) => [new Date(group.at).getTime(), group]));
+  const last = Math.floor(Date.now() / HOUR_MS) * HOUR_MS;
+  return Array.from({ length: Number(hours) + 1 }, (_, place) => {
+    const from = last - (hours - place) * HOUR_MS;
+    const group = found.get(from);
+    const [since, until] = [from, from + HOUR_MS].map((time) => new Date(time).toISOString().slice(0, 16) + "Z");
+    return { label: since.slice(5).replace("T", " "), href: linkToSessions({ since, until, order: "cost" }), mark: group ? describe(group) : null, parts: group ? listParts(group) : [] };
+  });
+}
+
+function renderTable(title, heads, rows, empty) {
+  const body = rows.length ? createElement("div", { class: "list" }, createElement("table", {},
+    createElement("thead", {}, createElement("tr", {}, heads.map((name, place) => createElement("th", { scope: "col", class: place ? "number" : null }, name)))),
+    createElement("tbody", {}, rows.map((cells) => createElement("tr", {}, cells.map((cell, place) => createElement("td", { class: place ? "number" : "group", "data-label": place ? heads[place] : null }, cell)))))))
+    : createElement("p", { class: "faint" }, empty);
+  return createElement("section", { class: "panel" }, createElement("h2", {}, title), body);
+}
+
+const renderNear = (sessions) => renderTable("Nearest to their budget", ["session", "blueprint", "of the budget"],
+  sessions.map((session) => [createElement("a", { href: linkToGrowth(session.session) }, session.title ? formatOneLine(session.title) : session.session),
+    `${session.blueprint} v${session.version}`, formatPercent(session.budget_share)]), "No prompt has a budget yet.");
+
+const renderBreaks = (breaks) => renderTable("What caches lost", ["cause", "calls", "tokens", "cost"],
+  breaks.map(({ blueprint, version, lost, session, call, prefix_call: before }) => [
+    [createElement("a", { href: linkToDiff(session, before, call) }, lost.outcome === "broken" ? `changed: ${lost.cause}` : `missed: ${lost.cause}`), createElement("span", { class: "faint" }, ` ${blueprint} v${version}`)],
+    formatNumber(lost.calls), formatNumber(lost.tokens), formatCostSum(lost.cost)]), "Nothing that is known of.");
+
+const renderVersions = (versions) => renderTable("Prompts by version of a blueprint", ["blueprint", "calls", "mean tokens", "cost"],
+  versions.map(({ key, calls, tokens, cost }) => [[createElement("a", { href: linkToSessions({ blueprint: key.blueprint, order: "cost" }) }, key.version)],
+    formatNumber(calls), formatNumber(Math.round(tokens / calls)), formatCostSum(cost)]), "No call was made.");
+
+const renderFailures = (failures) => renderTable("Failed turns", ["code", "turns", "last"],
+  failures.map(({ code, turns, last_at: last }) => [createElement("a", { href: linkToSessions({ failure: code ?? "", failed: code ? "" : "true" }) }, code ?? "(unknown)"), formatNumber(turns), formatAge(last)]), "None.");
+
+const renderSlow = (models) => renderTable("Slowest models, last hour", ["model", "answers", "p95"],
+  models.map(({ model, attempts, p95_ms: p95 }) => [model, formatNumber(attempts), formatDuration(p95)]), "No model was called.");
