@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Final
 
 from turnlog.contract.call_payloads import OverviewView
-from turnlog.events.errors import Unavailable
+from turnlog.events.errors import TurnlogError
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.services.use_cases.overview_reading import OverviewReading
 
@@ -83,7 +83,7 @@ class OverviewFeed:
         clock = asyncio.get_running_loop()
         while True:
             signal, began = self.signal.get_next_signal(), clock.time()
-            with suppress(Unavailable):  # A later reading is sent once there is a database again.
+            with suppress(TurnlogError):  # `/readyz` reports it, and a later reading is sent.
                 watched.replace_latest(await self.overview.load_overview(*key))
             await asyncio.sleep(max(SECONDS_BETWEEN, REST_SHARE * (clock.time() - began)))
             with suppress(TimeoutError):
