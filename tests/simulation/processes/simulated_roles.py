@@ -156,6 +156,8 @@ class SimulatedWorker:
                 raw = await self.role.connection.request(
                     PULL_SUBJECT, timeout=PULL_SECONDS + LATE_DELIVERY_SECONDS
                 )
+                # A server delivers a message under its own subject, not under that of the request.
+                raw.subject = (raw.headers or {})["Nats-Subject"]
                 place = raw.metadata
                 CURRENT_DELIVERY.set((place.sequence.stream, place.num_delivered))
                 message = NatsMessage(raw, raw.data, correlation_id="", message_id="")
