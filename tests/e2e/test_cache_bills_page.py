@@ -31,6 +31,24 @@ async def stand(platform: AgentService) -> RunningGateway:
     return platform.gateway
 
 
+async def check_strip(platform: AgentService, browser: Browser, session: str) -> None:
+    """Require a bar for each call with its budget, its cut and the loss of its cache."""
+    calls = (await platform.fetch_json("/v1/growth", session=session))["calls"]
+    bars = "[...document.querySelectorAll('.budget .column')].reverse()"
+    signs = await browser.run_script(f"{bars}.map((it) => it.innerText.trim().replace(/\\s/g, ''))")
+    assert signs == [
+        ("▲" if call["optimizations_applied"] else "") + ("●" if call["cache"]["tokens"] else "")
+        for call in calls
+    ]
+    assert {"", "●", "▲●"} <= set(signs)
+    lines = await browser.run_script(f"{bars}.map((it) => it.querySelector('.limit') !== null)")
+    assert lines == [True] * len(calls)
+    (*_, last) = await browser.run_script(f"{bars}.map((it) => it.title)")
+    assert f"of {calls[-1]['budget']:,}" in last
+    assert "cut by drop_oldest_pairs" in last
+    assert "cache broken: " in last
+
+
 @pytest.mark.slow("it drives a browser on a service of its own")
 async def test_losses_of_caches_and_a_ladder_with_fewer_are_shown_in_money(
     platform: AgentService, browser: Browser
@@ -45,6 +63,7 @@ async def test_losses_of_caches_and_a_ladder_with_fewer_are_shown_in_money(
     address = platform.gateway.address
     await browser.open_page(f"{address}/#/sessions/{session}/growth")
     await browser.wait_for("document.querySelectorAll('.ledger tbody tr').length === 14")
+    await check_strip(platform, browser, session)
     rows = await browser.run_script(build_texts_script(".ledger tbody tr td:last-child"))
     assert rows[2] == ""
     assert rows[3].startswith("the provider did not read its cache, caches lost ")

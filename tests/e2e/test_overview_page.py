@@ -81,8 +81,8 @@ async def test_spike_leads_to_its_cause_in_three_clicks(
     platform: AgentService, browser: Browser, crowded: str
 ) -> None:
     await browser.open_page(platform.gateway.address)
-    await browser.wait_for("document.querySelector('.column .mark') !== null")
-    await browser.run_script("document.querySelector('.column:has(.mark)').click()")
+    await browser.wait_for("document.querySelector('.column .marks .wary') !== null")
+    await browser.run_script("document.querySelector('.column:has(.marks .wary)').click()")
     await browser.wait_for("document.querySelectorAll('.list .title a').length === 2")
     (first, _) = await browser.run_script(build_texts_script(".list .id"))
     assert first == crowded, "the dearest session comes first"

@@ -1,4 +1,4 @@
-// How the context of a session grows: one bar for each call, by component, scaled to the largest call,
+// How the context of a session grows: its calls against their budget, and a row for each, scaled to the largest call,
 // with the savings of each rule, and where it stops being the prompt of the call before it.
 
 import { formatComponent, getComponentHue } from "../app/component_hues.js";
@@ -7,6 +7,7 @@ import { renderFigures } from "../app/figures.js";
 import { formatCost, formatCostSum, formatCount, formatNumber, formatPercent } from "../app/formatting.js";
 import { fetchJson } from "../app/http_client.js";
 import { linkToCall } from "../app/links.js";
+import { renderBudgetStrip } from "./budget_strip.js";
 
 export function createGrowthView(session) {
   const element = createElement("div", { class: "audit scroll" });
@@ -34,11 +35,11 @@ function renderGrowth({ calls, groups: [own], history_growth: rate }, session) {
   const components = sumComponents(calls);
   const largest = Math.max(...calls.map((call) => call.tokens), 1);
   const sum = components.reduce((all, [, tokens]) => all + tokens, 0);
-  return createElement("section", { class: "ledger" },
+  return [renderBudgetStrip(calls, session), createElement("section", { class: "ledger" },
     createElement("h2", {}, formatCount(calls.length, "call"), " ", renderFigures(listSummaryFigures(calls, own, rate), { class: "faint" })),
     createElement("ul", { class: "legend" }, components.map(([name, tokens]) => createElement("li", { class: getComponentHue(name) }, createElement("b", {}),
       formatComponent(name), createElement("span", { class: "faint" }, ` ${formatNumber(tokens)} · ${formatPercent(tokens / sum)}`)))),
-    createElement("table", { class: "plain" }, createElement("tbody", {}, calls.map((call) => renderCall(call, session, largest)))));
+    createElement("table", { class: "plain" }, createElement("tbody", {}, calls.map((call) => renderCall(call, session, largest)))))];
 }
 
 function sumComponents(calls) {

@@ -7,7 +7,7 @@ import { openEventSource } from "../app/event_source.js";
 import { formatAge, formatCents, formatCostSum, formatCount, formatDuration, formatMoney, formatNumber, formatOneLine, formatPercent } from "../app/formatting.js";
 import { fetchJson } from "../app/http_client.js";
 import { linkToDiff, linkToGrowth, linkToOverview, linkToSessions, linkToUsage } from "../app/links.js";
-import { renderStackedBars } from "./stacked_bars.js";
+import { renderChart } from "../app/stacked_bars.js";
 
 const HOURS = [6, 24, 72, 168];
 const DEFAULT_HOURS = 24;
@@ -84,9 +84,9 @@ const countCuts = ({ rules }) => Math.max(0, ...rules.map(({ calls }) => calls))
 
 function renderTokens(growth, hours) {
   const bars = buildBars(growth, hours, (group) => Object.entries(group.components).map(([name, tokens]) => [formatComponent(name), tokens]),
-    (group) => (countCuts(group) ? `${formatCount(countCuts(group), "call")} cut` : null));
+    (group) => (countCuts(group) ? [["▲", "wary", `${formatCount(countCuts(group), "call")} cut`]] : []));
   const tokens = growth.reduce((all, group) => all + group.tokens, 0);
-  return renderStackedBars({ title: "Tokens of prompts, by component", summary: `${formatNumber(tokens)} in ${formatCount(growth.reduce((all, { calls }) => all + calls, 0), "call")}; ▲ where prompts were cut`,
+  return renderChart({ title: "Tokens of prompts, by component", summary: `${formatNumber(tokens)} in ${formatCount(growth.reduce((all, { calls }) => all + calls, 0), "call")}; ▲ where prompts were cut`,
     bars, getHue: getComponentHue, formatValue: formatNumber });
 }
 
@@ -94,21 +94,21 @@ function renderCosts(growth, hours) {
   const bars = buildBars(growth, hours, (group) => {
     const lost = group.caches.reduce((all, use) => all + (use.cost.micro_dollars ?? 0), 0);
     return [["lost by caches", lost], ["sent and answered", Math.max(0, (group.cost.micro_dollars ?? 0) - lost)]];
-  }, () => null);
+  }, () => []);
   const sum = bars.reduce((all, { parts }) => all + parts.reduce((own, [, micro]) => own + micro, 0), 0);
-  return renderStackedBars({ title: "Cost", summary: `${formatMoney(sum) || "nothing with a price"}, and what of it caches lost`,
+  return renderChart({ title: "Cost", summary: `${formatMoney(sum) || "nothing with a price"}, and what of it caches lost`,
     bars, getHue: (name) => COST_HUES[name], formatValue: formatMoney });
 }
 
 // A bar for each hour, also for one without a call; it leads to the sessions of that hour, the dearest first.
-function buildBars(growth, hours, listParts, describe) {
+function buildBars(growth, hours, listParts, listMarks) {
   const found = new Map(growth.map((group) => [new Date(group.at).getTime(), group]));
   const last = Math.floor(Date.now() / HOUR_MS) * HOUR_MS;
   return Array.from({ length: Number(hours) + 1 }, (_, place) => {
     const from = last - (hours - place) * HOUR_MS;
     const group = found.get(from);
     const [since, until] = [from, from + HOUR_MS].map((time) => new Date(time).toISOString().slice(0, 16) + "Z");
-    return { label: since.slice(5).replace("T", " "), href: linkToSessions({ since, until, order: "cost" }), mark: group ? describe(group) : null, parts: group ? listParts(group) : [] };
+    return { label: since.slice(5).replace("T", " "), href: linkToSessions({ since, until, order: "cost" }), marks: group ? listMarks(group) : [], parts: group ? listParts(group) : [] };
   });
 }
 
