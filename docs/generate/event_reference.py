@@ -34,6 +34,7 @@ from turnlog.events.model.knowledge_events import KnowledgeEvent
 from turnlog.events.model.override_events import OverrideEvent
 from turnlog.events.model.quota_events import QuotaEvent
 from turnlog.events.model.segment_events import SegmentEvent
+from turnlog.events.model.webhook_events import WebhookEvent
 from turnlog.events.registry import (
     EVENT_TYPES,
     LIBRARY_EVENT_TYPES,
@@ -320,6 +321,7 @@ class _PageWriter:
         by_family["knowledge"] = list(get_args(KnowledgeEvent))
         by_family["prompt override"] = list(get_args(OverrideEvent))
         by_family["quota"] = list(get_args(QuotaEvent))
+        by_family["webhook"] = list(get_args(WebhookEvent))
         for family, kinds in by_family.items():
             yield f"\n## Events: {family}"
             for kind in kinds:

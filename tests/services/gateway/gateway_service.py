@@ -65,6 +65,7 @@ from turnlog.services.segments.segment_service import SegmentService
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
 from turnlog.services.use_cases.use_case_composition import UseCaseParts
+from turnlog.services.webhooks.webhook_service import WebhookService
 from turnlog.services.worker.attempts.attempt_heartbeats import AttemptHeartbeat
 from turnlog.services.worker.attempts.attempt_outcomes import OutcomeRecorder
 from turnlog.services.worker.attempts.call_context import CallContextBuilder
@@ -140,6 +141,8 @@ def build_use_case_parts(
         command_handler=sessions,
         quotas=sessions.quotas,
         overrides=OverrideService(build_library_parts(backend, "/turnlog/gateway")),
+        webhooks=WebhookService(build_library_parts(backend, "/turnlog/gateway")),
+        webhook_settings=settings,
         segment_service=build_segment_service(backend, "gateway"),
         knowledge_service=build_knowledge_service(backend, "gateway"),
         knowledge_search=IndexedKnowledge(

@@ -126,6 +126,20 @@ from turnlog.events.model.turn_events import (
     TurnRestored,
     TurnSubmitted,
 )
+from turnlog.events.model.webhook_events import (
+    DeliveryFailure,
+    SessionPlace,
+    WebhookAdded,
+    WebhookAdvanced,
+    WebhookClaimed,
+    WebhookFilter,
+    WebhookGaveUp,
+    WebhookPaused,
+    WebhookPlace,
+    WebhookRedeliveryRequested,
+    WebhookRemoved,
+    WebhookResumed,
+)
 from turnlog.events.registry import KnownEvent, LibraryEvent
 
 SAMPLE_REASONING = PlainText(
@@ -1006,6 +1020,66 @@ SAMPLE_BALANCE = QuotaBalance(
 )
 
 
+SAMPLE_FAILURE = DeliveryFailure(
+    at="2026-01-31T23:59:59.000000Z",
+    position=812,
+    status=503,
+    detail="the receiver answered 503",
+)
+
+SAMPLE_WEBHOOK_PLACE = WebhookPlace(
+    after=840,
+    behind=(
+        SessionPlace(
+            session="s-1",
+            after=800,
+            upto=839,
+            tries=8,
+            failing_since="2026-01-31T22:59:59.000000Z",
+            next_try="2026-02-01T00:10:00.000000Z",
+            given_up=True,
+            failure=SAMPLE_FAILURE,
+        ),
+    ),
+    delivered=512,
+    delivered_at="2026-01-31T23:59:58.000000Z",
+    stopped=SAMPLE_FAILURE,
+    handled=3,
+    claim=2,
+)
+
+
+def _build_webhook_samples() -> Mapping[str, LibraryEvent]:
+    name, webhook_id = "billing", "5e5e5e5e5e5e5e5e"
+    return {
+        "webhook-added": WebhookAdded(
+            name=name,
+            id=webhook_id,
+            url="https://hooks.example.org/turnlog",
+            filter=WebhookFilter(
+                types=("turn-completed", "turn-failed"),
+                blueprint="support",
+                attributes={"locale": "lt"},
+            ),
+            after=412,
+            key="0123456789abcdef",
+        ),
+        "webhook-paused": WebhookPaused(name=name, id=webhook_id),
+        "webhook-resumed": WebhookResumed(name=name, id=webhook_id),
+        "webhook-redelivery-requested": WebhookRedeliveryRequested(
+            name=name, id=webhook_id, session="s-1"
+        ),
+        "webhook-removed": WebhookRemoved(name=name, id=webhook_id),
+        "webhook-claimed": WebhookClaimed(
+            name=name, deliverer="host-1", place=SAMPLE_WEBHOOK_PLACE
+        ),
+        "webhook-advanced": WebhookAdvanced(name=name, place=SAMPLE_WEBHOOK_PLACE),
+        "webhook-gave-up": WebhookGaveUp(
+            name=name, session="s-1", failure=SAMPLE_FAILURE, place=SAMPLE_WEBHOOK_PLACE
+        ),
+    }
+
+
 def build_library_samples() -> Mapping[str, LibraryEvent]:
     """Return one event of every library type by name, with every field filled."""
     innkeeper = NewSegment(
@@ -1064,4 +1138,5 @@ def build_library_samples() -> Mapping[str, LibraryEvent]:
             balance=SAMPLE_BALANCE,
         ),
         "quota-released": QuotaReleased(user="ann", reservation="r-2", balance=SAMPLE_BALANCE),
+        **_build_webhook_samples(),
     }

@@ -46,7 +46,6 @@ from turnlog.contract.knowledge_payloads import (
     KnowledgeSearchResult,
     PutEntryRequest,
 )
-from turnlog.contract.media_payloads import StoredBlobView
 from turnlog.contract.memory_payloads import (
     ExclusionPreviewView,
     SummaryView,
@@ -82,6 +81,7 @@ from turnlog.contract.turn_payloads import (
     PhaseVisit,
     RequestedApproval,
     SettledTurnView,
+    StoredBlobView,
     SubmittedTurn,
     TurnApproval,
     TurnChild,

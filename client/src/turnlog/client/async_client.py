@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Unpack
 
-from turnlog.client import operations, tenant_operations
+from turnlog.client import operations, tenant_operations, webhook_operations
 from turnlog.client.async_connection import AsyncServiceConnection
 from turnlog.client.async_session_requests import AsyncSessionRequests
 from turnlog.client.request_errors import ApprovalNeeded, NotFound, TurnUnsettled
@@ -35,7 +35,6 @@ from turnlog.contract.knowledge_payloads import (
     KnowledgeSearchResult,
     PutEntryRequest,
 )
-from turnlog.contract.media_payloads import StoredBlobView
 from turnlog.contract.override_payloads import (
     OverrideCategory,
     OverridePage,
@@ -47,11 +46,18 @@ from turnlog.contract.session_payloads import SessionPage
 from turnlog.contract.turn_payloads import (
     ApprovalPage,
     SettledTurnView,
+    StoredBlobView,
     UndecidedTurnView,
 )
 from turnlog.contract.usage_payloads import UsageReport
 from turnlog.contract.use_payloads import UsePage
 from turnlog.contract.value_names import ApprovalStatus, SessionOrder
+from turnlog.contract.webhook_payloads import (
+    AddedWebhook,
+    WebhookDeliveries,
+    WebhookPage,
+    WebhookResult,
+)
 
 
 class AsyncTurnlogClient(AsyncServiceConnection):
@@ -310,6 +316,51 @@ class AsyncTurnlogClient(AsyncServiceConnection):
     async def list_quotas(self) -> QuotaPage:
         """Return the users who have a limit."""
         return await self.send(tenant_operations.list_quotas())
+
+    async def add_webhook(
+        self,
+        name: str,
+        url: str,
+        *,
+        types: Sequence[str] = (),
+        blueprint: str | None = None,
+        attributes: Mapping[str, str] | None = None,
+        after: int | None = None,
+    ) -> AddedWebhook:
+        """Deliver events to an address from now on; only this answer has the secret."""
+        form = {
+            "name": name,
+            "url": url,
+            "types": list(types),
+            "blueprint": blueprint,
+            "attributes": dict(attributes or {}),
+            "after": after,
+        }
+        return await self.send(webhook_operations.add_webhook(form))
+
+    async def list_webhooks(self) -> WebhookPage:
+        """Return the webhooks with how far each has got."""
+        return await self.send(webhook_operations.list_webhooks())
+
+    async def fetch_webhook_deliveries(self, name: str) -> WebhookDeliveries:
+        """Return how far a webhook has got, with every session that is behind."""
+        return await self.send(webhook_operations.fetch_deliveries(name))
+
+    async def pause_webhook(self, name: str) -> WebhookResult:
+        """Deliver nothing until the webhook is resumed."""
+        return await self.send(webhook_operations.pause_webhook(name))
+
+    async def resume_webhook(self, name: str) -> WebhookResult:
+        """Deliver from where the webhook was, also if a deliverer stopped it by itself."""
+        return await self.send(webhook_operations.resume_webhook(name))
+
+    async def redeliver_webhook(self, name: str, session: str | None = None) -> WebhookResult:
+        """Deliver what was given up, of one session or of all."""
+        return await self.send(webhook_operations.redeliver_webhook(name, session))
+
+    async def remove_webhook(self, name: str) -> WebhookResult:
+        """Remove a webhook."""
+        return await self.send(webhook_operations.remove_webhook(name))
 
     async def fetch_usage(
         self,

@@ -27,7 +27,7 @@ from turnlog.client.tenant_operations import (
     parse_blob_headers,
 )
 from turnlog.client.trusted_certificates import create_tls_context
-from turnlog.contract.media_payloads import StoredBlobView
+from turnlog.contract.turn_payloads import StoredBlobView
 
 
 class AsyncServiceConnection:

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Unpack
 
-from turnlog.client import operations, tenant_operations
+from turnlog.client import operations, tenant_operations, webhook_operations
 from turnlog.client.request_errors import ApprovalNeeded, NotFound, TurnUnsettled
 from turnlog.client.session_filters import SessionFilters
 from turnlog.client.sse_events import (
@@ -32,7 +32,6 @@ from turnlog.contract.knowledge_payloads import (
     KnowledgeSearchResult,
     PutEntryRequest,
 )
-from turnlog.contract.media_payloads import StoredBlobView
 from turnlog.contract.override_payloads import (
     OverrideCategory,
     OverridePage,
@@ -44,11 +43,18 @@ from turnlog.contract.session_payloads import SessionPage
 from turnlog.contract.turn_payloads import (
     ApprovalPage,
     SettledTurnView,
+    StoredBlobView,
     UndecidedTurnView,
 )
 from turnlog.contract.usage_payloads import UsageReport
 from turnlog.contract.use_payloads import UsePage
 from turnlog.contract.value_names import ApprovalStatus, SessionOrder
+from turnlog.contract.webhook_payloads import (
+    AddedWebhook,
+    WebhookDeliveries,
+    WebhookPage,
+    WebhookResult,
+)
 
 
 class TurnlogClient(ServiceConnection):
@@ -305,6 +311,51 @@ class TurnlogClient(ServiceConnection):
     def list_quotas(self) -> QuotaPage:
         """Return the users who have a limit."""
         return self.send(tenant_operations.list_quotas())
+
+    def add_webhook(
+        self,
+        name: str,
+        url: str,
+        *,
+        types: Sequence[str] = (),
+        blueprint: str | None = None,
+        attributes: Mapping[str, str] | None = None,
+        after: int | None = None,
+    ) -> AddedWebhook:
+        """Deliver events to an address from now on; only this answer has the secret."""
+        form = {
+            "name": name,
+            "url": url,
+            "types": list(types),
+            "blueprint": blueprint,
+            "attributes": dict(attributes or {}),
+            "after": after,
+        }
+        return self.send(webhook_operations.add_webhook(form))
+
+    def list_webhooks(self) -> WebhookPage:
+        """Return the webhooks with how far each has got."""
+        return self.send(webhook_operations.list_webhooks())
+
+    def fetch_webhook_deliveries(self, name: str) -> WebhookDeliveries:
+        """Return how far a webhook has got, with every session that is behind."""
+        return self.send(webhook_operations.fetch_deliveries(name))
+
+    def pause_webhook(self, name: str) -> WebhookResult:
+        """Deliver nothing until the webhook is resumed."""
+        return self.send(webhook_operations.pause_webhook(name))
+
+    def resume_webhook(self, name: str) -> WebhookResult:
+        """Deliver from where the webhook was, also if a deliverer stopped it by itself."""
+        return self.send(webhook_operations.resume_webhook(name))
+
+    def redeliver_webhook(self, name: str, session: str | None = None) -> WebhookResult:
+        """Deliver what was given up, of one session or of all."""
+        return self.send(webhook_operations.redeliver_webhook(name, session))
+
+    def remove_webhook(self, name: str) -> WebhookResult:
+        """Remove a webhook."""
+        return self.send(webhook_operations.remove_webhook(name))
 
     def fetch_usage(
         self,

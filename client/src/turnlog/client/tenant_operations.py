@@ -25,14 +25,13 @@ from turnlog.contract.knowledge_payloads import (
     KnowledgeSearchResult,
     PutEntryRequest,
 )
-from turnlog.contract.media_payloads import StoredBlobView
 from turnlog.contract.override_payloads import (
     OverridePage,
     OverrideRemovalResult,
     OverrideTextView,
 )
 from turnlog.contract.quota_payloads import QuotaPage, QuotaView
-from turnlog.contract.turn_payloads import ApprovalPage
+from turnlog.contract.turn_payloads import ApprovalPage, StoredBlobView
 from turnlog.contract.usage_payloads import UsageReport
 from turnlog.contract.use_payloads import UsePage
 

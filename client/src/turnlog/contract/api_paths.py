@@ -95,6 +95,14 @@ QUOTAS: Final = "/v1/quotas"
 QUOTA: Final = "/v1/quotas/{user:path}"
 USAGE: Final = "/v1/usage"
 
+# Webhooks
+WEBHOOKS: Final = "/v1/webhooks"
+WEBHOOK: Final = "/v1/webhooks/{name}"
+WEBHOOK_DELIVERIES: Final = "/v1/webhooks/{name}/deliveries"
+PAUSE_WEBHOOK: Final = "/v1/webhooks/{name}/pause"
+RESUME_WEBHOOK: Final = "/v1/webhooks/{name}/resume"
+REDELIVER_WEBHOOK: Final = "/v1/webhooks/{name}/redeliver"
+
 # Read models that stopped
 QUARANTINE: Final = "/v1/quarantine"
 QUARANTINED_SESSION: Final = "/v1/quarantine/{session}"

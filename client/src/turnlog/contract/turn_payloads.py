@@ -124,6 +124,17 @@ class UndecidedTurnView(SubmittedTurn):
     """The tools that wait for a decision."""
 
 
+class StoredBlobView(ResponseModel):
+    """A picture, a recording or a file that is stored."""
+
+    digest: str
+    """SHA-256 of its bytes, by which a part of a turn names it."""
+    size: int
+    """Number of bytes."""
+    media_type: str
+    """What its bytes are, such as `image/png`."""
+
+
 class MediaPartView(ResponseModel):
     """A picture, a recording or a file; `/v1/blobs/{digest}` has its bytes."""
 

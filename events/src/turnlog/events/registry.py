@@ -35,6 +35,13 @@ from turnlog.events.model.segment_events import SEGMENT_FAMILY, SegmentEvent
 from turnlog.events.model.session_events import KnownSessionEvent
 from turnlog.events.model.tool_events import ApprovalDecided, KnownToolEvent
 from turnlog.events.model.turn_events import KnownTurnEvent, TurnReleased, TurnSubmitted
+from turnlog.events.model.webhook_events import (
+    PLACE_FAMILY_FORM,
+    WEBHOOK_FAMILY,
+    WebhookEvent,
+    WebhookPlaceEvent,
+    WebhookSubscriptionEvent,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +102,7 @@ def apply_upcasters(
     return wire_type, data
 
 
-LibraryEvent = SegmentEvent | KnowledgeEvent | QuotaEvent | OverrideEvent
+LibraryEvent = SegmentEvent | KnowledgeEvent | QuotaEvent | OverrideEvent | WebhookEvent
 """The library events that this release writes and reads."""
 
 LIBRARY_FAMILIES: Final[Mapping[type[LibraryEvent], str]] = {
@@ -104,6 +111,8 @@ LIBRARY_FAMILIES: Final[Mapping[type[LibraryEvent], str]] = {
     **dict.fromkeys(get_args(QuotaEvent), BALANCE_FAMILY_FORM),
     QuotaEdited: QUOTA_LIMITS_FAMILY,
     **dict.fromkeys(get_args(OverrideEvent), OVERRIDE_FAMILY),
+    **dict.fromkeys(get_args(WebhookSubscriptionEvent), WEBHOOK_FAMILY),
+    **dict.fromkeys(get_args(WebhookPlaceEvent), PLACE_FAMILY_FORM),
 }
 """The family whose history an event belongs to, by class."""
 

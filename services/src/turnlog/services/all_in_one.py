@@ -37,6 +37,7 @@ from turnlog.services.platform.shutdown import Shutdown
 from turnlog.services.process_components import connect_client
 from turnlog.services.projector import main as projector
 from turnlog.services.start_preparation import prepare_process
+from turnlog.services.webhooks.webhook_keys import apply_webhook_key
 from turnlog.services.worker import worker_process as worker
 
 
@@ -70,7 +71,7 @@ async def run_all_in_one(
         keep_address(settings.data_dir, settings.nats)
         if fault := await find_snapshot_fault(server.url):
             await server.restart_without_snapshots(fault)
-        settings = apply_directory_key(settings, creating=True)
+        settings = apply_webhook_key(apply_directory_key(settings, creating=True))
         await preparation
         restarting = restart_when_stuck(server, settings.data_dir)
         async with (

@@ -51,6 +51,7 @@ from turnlog.services.segments.segment_service import SegmentService
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
 from turnlog.services.start_preparation import prepare_process
+from turnlog.services.webhooks.webhook_service import WebhookService
 
 _log = structlog.get_logger("turnlog.process")
 
@@ -115,6 +116,10 @@ class ProcessComponents:
     def create_override_service(self) -> OverrideService:
         """Create this process's service of the users' own prompts."""
         return OverrideService(self.library_parts)
+
+    def create_webhook_service(self) -> WebhookService:
+        """Create this process's service of webhooks."""
+        return WebhookService(self.library_parts)
 
     def create_knowledge_service(self) -> KnowledgeService:
         """Create this process's knowledge service."""

@@ -30,6 +30,7 @@ PATH_VALUES: Final = {
     "entry": "late",
     "sequence": "1",
     "approval": "1",
+    "name": "billing",
     "digest": f"sha256:{'0' * 64}",
 }
 """Default path values; no such session is open."""

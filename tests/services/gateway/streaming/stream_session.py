@@ -69,6 +69,7 @@ from turnlog.services.segments.segment_service import SegmentService
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
 from turnlog.services.use_cases.use_case_composition import UseCaseParts
+from turnlog.services.webhooks.webhook_service import WebhookService
 
 NARROW_BUFFER_BYTES = 16 * 1024
 """The buffer size in bytes of a narrow connection, on either side."""
@@ -129,6 +130,8 @@ class StreamedSession:
             command_handler=sessions,
             quotas=TurnQuotas(QuotaService(parts), self.log),
             overrides=OverrideService(parts),
+            webhooks=WebhookService(parts),
+            webhook_settings=settings,
             segment_service=segment_service,
             knowledge_service=KnowledgeService(parts),
             knowledge_search=MemorySearch(()),

@@ -31,6 +31,7 @@ from turnlog.services.cli.quotas import quota_commands
 from turnlog.services.cli.segments import segment_commands
 from turnlog.services.cli.usage import usage_commands
 from turnlog.services.cli.uses import use_commands
+from turnlog.services.cli.webhooks import webhook_commands
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ COMMAND_GROUPS: Final = {
     "quarantine": "Quarantine: sessions whose read models an event stopped.",
     "override": "Overrides: prompts that users have in place of those of a blueprint.",
     "quota": "Quotas: what users may use, and what is left.",
+    "webhooks": "Webhooks: events that are delivered to addresses of your own.",
     "knowledge": "Knowledge: collections of cases and documents that turns retrieve.",
     "segments": "Segments: stored texts that prompts include.",
     "model": "Models: ask the server of one what it takes.",
@@ -128,6 +130,13 @@ COMMAND_SECTIONS: Final = (
             CommandEntry("override remove", override_commands.remove_override),
             CommandEntry("quota set", quota_commands.set_quota),
             CommandEntry("quota show", quota_commands.show_quota),
+            CommandEntry("webhooks add", webhook_commands.add_webhook),
+            CommandEntry("webhooks list", webhook_commands.list_webhooks),
+            CommandEntry("webhooks deliveries", webhook_commands.show_deliveries),
+            CommandEntry("webhooks pause", webhook_commands.pause_webhook),
+            CommandEntry("webhooks resume", webhook_commands.resume_webhook),
+            CommandEntry("webhooks redeliver", webhook_commands.redeliver_webhook),
+            CommandEntry("webhooks remove", webhook_commands.remove_webhook),
             CommandEntry("segments list", segment_commands.list_segments),
             CommandEntry("segments show", segment_commands.show_segment),
             CommandEntry("segments add", segment_commands.add_segment),

@@ -28,6 +28,7 @@ from turnlog.services.platform.process_settings import (
     WorkerSettings,
 )
 from turnlog.services.platform.secret_masking import SECRET_MASK, hide_credentials
+from turnlog.services.webhooks.webhook_keys import KEY_FILE_NAME
 
 VARIABLE_PREFIX: Final = "TURNLOG_"
 
@@ -54,6 +55,9 @@ _PROVIDED_VARIABLES: Final = frozenset(
 _JSON_ADAPTER: Final = TypeAdapter[JsonValue](JsonValue)
 
 SettingsT = TypeVar("SettingsT", bound=ProcessSettings)
+
+_KEY_FILES: Final = {"snapshot_key": KEY_FILE, "webhook_key": KEY_FILE_NAME}
+"""Settings that `turnlog up` takes from files that it makes in its data directory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +173,7 @@ def _find_directory_setting(
     taken: EffectiveSetting, up: AllInOneSettings, environ: Mapping[str, str]
 ) -> EffectiveSetting:
     """Return a setting as `up` takes it from its data directory, if it does."""
-    name, key_file = taken.setting, up.data_dir / KEY_FILE
+    name = taken.setting
     if name in PROVIDED_BY_UP:
         if taken.origin != "default":
             origin = f"{taken.origin}: refused, because {PROVIDED_BY_UP[name]}"
@@ -180,7 +184,8 @@ def _find_directory_setting(
         format_variable(name), str(DEFAULT_DATA_DIR)
     ):
         return replace(taken, origin="--data-dir")
-    if name == "snapshot_key" and taken.value is None:
+    if name in _KEY_FILES and taken.value is None:
+        key_file = up.data_dir / _KEY_FILES[name]
         state = "" if key_file.exists() else ", made at the next start"
         return replace(taken, value=SECRET_MASK, origin=f"file {key_file}{state}")
     if name == "nats" and taken.value is None and (kept := read_kept_address(up.data_dir)):

@@ -64,6 +64,7 @@ from turnlog.services.platform.telemetry.request_log import RequestLog
 from turnlog.services.quotas import quota_routes
 from turnlog.services.segments import segment_routes
 from turnlog.services.usage import usage_routes
+from turnlog.services.webhooks import webhook_routes
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     session_routes.router,
@@ -83,6 +84,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     knowledge_routes.router,
     override_routes.router,
     quota_routes.router,
+    webhook_routes.router,
     usage_routes.router,
     overview_routes.router,
     use_routes.router,

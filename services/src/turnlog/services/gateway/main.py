@@ -137,6 +137,8 @@ def _create_use_case_parts(
         max_request_bytes=settings.body_limit,
         quotas=quotas,
         overrides=components.create_override_service(),
+        webhooks=components.create_webhook_service(),
+        webhook_settings=settings,
         segment_service=components.create_segment_service(),
         knowledge_service=components.create_knowledge_service(),
         knowledge_search=components.create_knowledge_search(),

@@ -48,6 +48,8 @@ _OPERATOR_PATHS: Final = (
     *(paths.COLLECTIONS, paths.COLLECTION, paths.ENTRY),
     *(paths.IMPORT_KNOWLEDGE, paths.SEARCH_KNOWLEDGE),
     paths.QUOTAS,
+    *(paths.WEBHOOKS, paths.WEBHOOK, paths.WEBHOOK_DELIVERIES),
+    *(paths.PAUSE_WEBHOOK, paths.RESUME_WEBHOOK, paths.REDELIVER_WEBHOOK),
     *(paths.QUARANTINE, paths.QUARANTINED_SESSION, paths.RELEASE),
 )
 

@@ -9,7 +9,7 @@ from starlette.responses import StreamingResponse
 
 from turnlog.contract import api_paths
 from turnlog.contract.api_paths import format_path
-from turnlog.contract.media_payloads import StoredBlobView
+from turnlog.contract.turn_payloads import StoredBlobView
 from turnlog.events.content import SHA256_PATTERN
 from turnlog.events.errors import Refused
 from turnlog.events.model.content_parts import TEXT_TYPE

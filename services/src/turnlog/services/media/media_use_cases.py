@@ -9,7 +9,7 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from turnlog.contract.media_payloads import StoredBlobView
+from turnlog.contract.turn_payloads import StoredBlobView
 from turnlog.events.content import Digest
 from turnlog.events.errors import AlteredMedia, Corrupt, Refused, TooLarge
 from turnlog.events.store.media_chunks import iterate_bytes

@@ -84,6 +84,22 @@ MonitorList = Annotated[
 """Monitoring addresses of nats-servers; in an environment variable separated by `,`."""
 
 
+def _check_origin(value: str) -> str:
+    origin = value.strip().lower().rstrip("/")
+    if re.fullmatch(rf"https?://(?:{HOST_PATTERN})(?::[0-9]{{1,5}})?", origin) is None:
+        message = "it must be origins such as `https://hooks.example.org`, separated by `,`"
+        raise PydanticCustomError("bad_origin", message)
+    return origin
+
+
+OriginList = Annotated[
+    tuple[Annotated[str, AfterValidator(_check_origin)], ...],
+    NoDecode,
+    BeforeValidator(_split_list),
+]
+"""Scheme, host and port of web addresses; in an environment variable separated by `,`."""
+
+
 HEADER_PATTERN: Final = r"[A-Za-z][A-Za-z0-9-]{0,63}"
 """The name of an HTTP header."""
 
@@ -171,7 +187,20 @@ class ProcessSettings(BaseSettings):
     """
 
 
-class GatewaySettings(ProcessSettings):
+class WebhookSettings(ProcessSettings):
+    """Settings of the processes that take commands on webhooks, or deliver to them."""
+
+    webhook_key: Annotated[SecretStr, Field(min_length=32)] | None = None
+    """Secret that those of webhooks are derived from, the same in gateways and projectors; without
+    one there are no webhooks.
+    """
+    webhook_targets: OriginList = ()
+    """Origins that webhooks may be delivered to, such as `https://hooks.example.org`, separated by
+    `,`.
+    """
+
+
+class GatewaySettings(WebhookSettings):
     """Settings of the HTTP gateway."""
 
     http: str = "127.0.0.1:8700"
@@ -256,7 +285,7 @@ class WorkerSettings(ProcessSettings):
     """Seconds without a heartbeat after which another worker may take over a turn."""
 
 
-class ProjectorSettings(ProcessSettings):
+class ProjectorSettings(WebhookSettings):
     """Settings of the process that maintains the read models."""
 
     health: str | None = None

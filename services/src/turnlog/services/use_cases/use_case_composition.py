@@ -28,6 +28,7 @@ from turnlog.services.overrides.override_service import OverrideService
 from turnlog.services.overrides.override_use_cases import OverrideUseCases
 from turnlog.services.platform.durability import Durability
 from turnlog.services.platform.process_health import HealthCheck, HealthChecks
+from turnlog.services.platform.process_settings import WebhookSettings
 from turnlog.services.quotas.quota_reservations import TurnQuotas
 from turnlog.services.quotas.quota_use_cases import QuotaUseCases
 from turnlog.services.segments.segment_service import SegmentService
@@ -46,7 +47,7 @@ from turnlog.services.use_cases.prompts.window_previews import WindowPreviews
 from turnlog.services.use_cases.quarantine import Quarantine
 from turnlog.services.use_cases.readiness import Readiness
 from turnlog.services.use_cases.record.call_explanations import CallExplanations
-from turnlog.services.use_cases.record.event_reading import EventReading
+from turnlog.services.use_cases.record.event_reading import EventReading, parse_event_names
 from turnlog.services.use_cases.record.log_scan_slots import LogScanSlots
 from turnlog.services.use_cases.record.record_verification import RecordVerification
 from turnlog.services.use_cases.record.session_exports import SessionExports
@@ -64,6 +65,8 @@ from turnlog.services.use_cases.turns.question_answering import QuestionAnswerin
 from turnlog.services.use_cases.turns.turn_history import TurnHistory
 from turnlog.services.use_cases.turns.turn_submission import TurnSubmitter
 from turnlog.services.use_cases.turns.turn_watching import TurnWatching
+from turnlog.services.webhooks.webhook_service import WebhookService
+from turnlog.services.webhooks.webhook_use_cases import WebhookUseCases
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +93,9 @@ class UseCaseParts:
     """Loads the inputs and the segments of calls."""
     blueprints: BlueprintStore
     blueprint_folders: BlueprintFolders
+    webhooks: WebhookService
+    """The subscriptions to events, and how far each has got."""
+    webhook_settings: WebhookSettings
     store: ReadModelStore
     """The store of the read models."""
     projection_signal: ProjectionSignal
@@ -148,6 +154,7 @@ class UseCases:
     knowledge: KnowledgeUseCases
     overrides: OverrideUseCases
     quotas: QuotaUseCases
+    webhooks: WebhookUseCases
     usage: UsageUseCases
     overview: OverviewFeed
     uses: UseListing
@@ -223,6 +230,12 @@ class _UseCaseBuilder:
             ),
             overrides=OverrideUseCases(parts.overrides, parts.blueprint_folders, handler.texts),
             quotas=QuotaUseCases(parts.quotas),
+            webhooks=WebhookUseCases(
+                service=parts.webhooks,
+                log=handler.log,
+                settings=parts.webhook_settings,
+                parse_names=parse_event_names,
+            ),
             usage=UsageUseCases(parts.store, parts.prices),
             overview=OverviewFeed(OverviewReading(handler, parts.store), parts.projection_signal),
             uses=UseListing(handler.log, parts.library, parts.store, self.row_waits),

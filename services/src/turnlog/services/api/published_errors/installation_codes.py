@@ -274,11 +274,46 @@ INSTALLATION_CODES: Final[Mapping[str, ErrorCode]] = {
         retry="later",
         contains=("field",),
     ),
+    "not-given-up": ErrorCode(
+        meaning="No deliveries of this session to the webhook were given up.",
+        action="see `/v1/webhooks/{name}/deliveries` for the sessions that were",
+        status=HTTPStatus.CONFLICT,
+        retry="no",
+        contains=("field",),
+    ),
+    "too-many-webhooks": ErrorCode(
+        meaning="There are as many webhooks as may be.",
+        action="remove one of them",
+        contains=("field",),
+    ),
+    "unknown-webhook": ErrorCode(
+        meaning="There is no webhook of this name.",
+        action="see `/v1/webhooks` for those there are",
+        status=HTTPStatus.NOT_FOUND,
+        contains=("field",),
+    ),
     "unsettled": ErrorCode(
         meaning="A client waited for a turn that was not settled in time; the turn goes on.",
         action="wait again; the turn is recorded",
         status=None,
         retry="yes",
+    ),
+    "webhook-taken": ErrorCode(
+        meaning="There is a webhook of this name already.",
+        action="use another name, or remove that one",
+        status=HTTPStatus.CONFLICT,
+        retry="no",
+        contains=("field",),
+    ),
+    "webhook-target": ErrorCode(
+        meaning="Webhooks may not be delivered to this address.",
+        action="use an address of `TURNLOG_WEBHOOK_TARGETS`, or name its origin there",
+        contains=("field",),
+    ),
+    "webhooks-off": ErrorCode(
+        meaning="The installation has no key for the secrets of webhooks.",
+        action="set `TURNLOG_WEBHOOK_KEY` in gateways and projectors, and start them again",
+        contains=("field",),
     ),
 }
 """The codes that name a setting, a file or a part of the installation."""

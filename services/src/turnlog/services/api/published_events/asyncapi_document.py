@@ -50,6 +50,7 @@ _PARAMETERS: Final[Mapping[str, str]] = {
     "session": f"The session, `{ID_PATTERN}`.",
     "turn": "The number of the turn, from 1.",
     "period": "The period of a quota.",
+    "id": "The id of a webhook.",
     "user": "The user whose quota it is, as the library writes the name.",
 }
 

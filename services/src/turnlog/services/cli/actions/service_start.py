@@ -52,6 +52,7 @@ SHOWN_EVENTS: Final = frozenset(
         "consumer-password-created",
         "projector-started",
         "snapshot-key-created",
+        "webhook-key-created",
     }
 )
 """What the log says of a start, and a person at a terminal sees in the block at its end."""

@@ -62,6 +62,14 @@ export const EVENT_FAMILIES = {
   "quota-released": "prompt",
   "override-set": "prompt",
   "override-removed": "prompt",
+  "webhook-added": "prompt",
+  "webhook-paused": "prompt",
+  "webhook-resumed": "prompt",
+  "webhook-redelivery-requested": "prompt",
+  "webhook-removed": "prompt",
+  "webhook-claimed": "prompt",
+  "webhook-advanced": "prompt",
+  "webhook-gave-up": "prompt",
 };
 
 export const EVENT_TEMPLATES = {

@@ -1,0 +1,1 @@
+"""What the events of webhooks mean: subscriptions, and which events each of them gets."""

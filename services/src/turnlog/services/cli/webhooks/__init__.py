@@ -1,0 +1,1 @@
+"""The commands on webhooks, and how their answers are shown."""

@@ -1,0 +1,1 @@
+"""Webhooks: subscriptions to the events of sessions, and their delivery over HTTP."""
