@@ -137,7 +137,7 @@ def test_every_column_of_a_sum_by_the_hour_is_one_of_the_sum() -> None:
     """A sum names its columns as data, so no expression does."""
     for each in CALL_SUMS:
         columns = {column.name for column in each.hours.c}
-        assert columns == {"build", "tenant", *HOUR_DIMENSIONS, *each.labels, *each.figures}
+        assert columns == {"build", "tenant", "hour", *HOUR_DIMENSIONS, *each.labels, *each.figures}
     assert {each.hours for each in CALL_SUMS} == {*HOUR_TABLES} - {CHANGED_HOURS}
 
 

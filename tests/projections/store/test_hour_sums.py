@@ -86,7 +86,7 @@ _STEPS = st.lists(
     st.builds(
         DrawnStep,
         session=st.sampled_from(["s1", "s2"]),
-        minutes=st.sampled_from([0, 7, 59, 60, 1_500]),
+        minutes=st.sampled_from([0, 7, 11, 59, 60, 1_500]),
         kind=st.sampled_from(["call", "call", "plan", "attempt", "end", "move"]),
         tokens=st.integers(1, 500),
         share=st.sampled_from([0, 40, 97, 100]),
@@ -319,6 +319,8 @@ async def test_ledger_equals_rows(
         # Sums are computed in between, so that later events change hours that have some.
         if size % 2:
             await sum_all_hours(store)
+        elif size > 2:
+            await sum_changed_hours(store)
     for bucket, characters, by in _QUESTIONS:
         expected = sum_events(events, characters, by)
         assert collect_figures(await read_groups(store, by, bucket), characters, by) == expected
@@ -354,6 +356,44 @@ async def test_hours_but_the_latest_are_summed(store: ReadModelStore, story: Sto
     await sum_changed_hours(store)
     assert await list_summed_hours(store) == ["2026-03-01T22", "2026-03-01T23"]
     assert [each.calls for each in await read_groups(store, bucket="hour")] == [1, 1, 1]
+
+
+async def append_call(story: StoredSession, number: int, at: datetime) -> None:
+    story.at = at
+    await story.append_events(build_assembled(1, f"1.{number}", build_part("system", tokens=9)))
+
+
+async def test_ten_minutes_of_the_latest_hour_are_summed(
+    store: ReadModelStore, story: StoredSession
+) -> None:
+    await story.append_events(build_opened(), build_submitted(1, "one"))
+    for number, minutes in enumerate((1, 9, 10, 25), start=1):
+        await append_call(story, number, BEGIN + timedelta(minutes=minutes))
+    await fold_log(store, story.log)
+    await sum_changed_hours(store)
+    assert await list_summed_hours(store) == ["2026-03-01T22:0", "2026-03-01T22:1"]
+    assert [each.calls for each in await read_groups(store, bucket="hour")] == [4]
+    await append_call(story, 5, BEGIN + timedelta(minutes=60))
+    await fold_log(store, story.log)
+    await sum_changed_hours(store)
+    assert await list_summed_hours(store) == ["2026-03-01T22"]
+    assert [each.calls for each in await read_groups(store, bucket="hour")] == [4, 1]
+
+
+async def test_call_by_a_late_clock_counts_once_in_an_hour_that_was_summed(
+    store: ReadModelStore, story: StoredSession
+) -> None:
+    await story.append_events(build_opened(), build_submitted(1, "one"))
+    await append_call(story, 1, BEGIN + timedelta(minutes=58))
+    await append_call(story, 2, BEGIN + timedelta(minutes=60))
+    await fold_log(store, story.log)
+    await sum_changed_hours(store)
+    await append_call(story, 3, BEGIN + timedelta(minutes=59))
+    await fold_log(store, story.log)
+    assert [each.calls for each in await read_groups(store, bucket="hour")] == [2, 1]
+    await sum_changed_hours(store)
+    assert await list_summed_hours(store) == ["2026-03-01T22"]
+    assert [each.calls for each in await read_groups(store, bucket="hour")] == [2, 1]
 
 
 async def test_attempt_that_ends_in_a_later_hour_counts_in_the_hour_of_its_call(

@@ -58,9 +58,14 @@ class OverviewReading:
             versions = await list_group_growth(connection, tenant, ("version",), sought)
             near = await queries.list_near_sessions(connection, tenant)
             failures = await queries.list_failure_counts(connection, tenant, format_rfc3339(begin))
-            slow = await queries.list_model_latencies(connection, tenant, hour_ago)
+            latencies = await queries.read_latencies(connection, tenant, hour_ago)
             tiles = await _read_tiles(
-                connection=connection, tenant=tenant, now=now, series=series, lag=lag
+                connection=connection,
+                tenant=tenant,
+                now=now,
+                series=series,
+                p95_ms=latencies.p95_ms,
+                lag=lag,
             )
         return OverviewView(
             at=format_rfc3339(now),
@@ -70,7 +75,7 @@ class OverviewReading:
             versions=tuple(map(create_group_metrics, versions)),
             near=tuple(map(NearSession.model_validate, near)),
             failures=tuple(map(FailureCount.model_validate, failures)),
-            slow=tuple(map(ModelLatency.model_validate, slow)),
+            slow=tuple(map(ModelLatency.model_validate, latencies.models)),
         )
 
 
@@ -79,6 +84,7 @@ async def _read_tiles(
     tenant: str,
     now: datetime,
     series: tuple[GroupGrowth, ...],
+    p95_ms: int | None,
     lag: int,
 ) -> OverviewTiles:
     hour_ago = format_rfc3339(now - _LAST_HOUR)
@@ -92,7 +98,7 @@ async def _read_tiles(
         turns_in_flight=await queries.count_turns_in_flight(connection, tenant),
         turns_per_minute=submitted / _RATE_MINUTES,
         failed_last_hour=sum(each.turns for each in failed),
-        p95_ms=await queries.find_latency(connection, tenant, hour_ago),
+        p95_ms=p95_ms,
         cost_today=CostSum.model_validate(
             add_costs(each.cost for each in series if each.at and each.at.startswith(today))
         ),

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Subquery, and_, select
 
-from turnlog.projections.store.schema.hour_tables import HOUR_OF_CALL
+from turnlog.projections.store.schema.hour_tables import TEN_MINUTES_CHARACTERS, truncate_time
 from turnlog.projections.store.schema.read_model_tables import CALLS, PINNED_BLUEPRINTS, SESSIONS
 
 SESSION_OF_CALL: Final = and_(
@@ -30,7 +30,7 @@ _VERSION_OF_CALL: Final = (
 )
 
 _DIMENSIONS: Final[dict[str, ColumnElement[Any]]] = {
-    "hour": HOUR_OF_CALL,
+    "hour": truncate_time(CALLS.c.at, TEN_MINUTES_CHARACTERS),
     "session": CALLS.c.session,
     "blueprint": SESSIONS.c.blueprint,
     "version": _VERSION_OF_CALL,
@@ -68,5 +68,5 @@ def match_times(begin: str | None, end: str | None) -> Sequence[ColumnElement[bo
 
 
 def end_of_hour(hour: str) -> str:
-    """Return a text that is after every time of an hour, and before those of the next one."""
-    return f"{hour}:59:61"
+    """Return a text that is after every time of an hour, or of ten minutes, and of none later."""
+    return hour + ("9:61" if len(hour) == TEN_MINUTES_CHARACTERS else ":59:61")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, get_args
 
-from sqlalchemy import Select, and_, func, select
+from sqlalchemy import ColumnElement, Select, and_, func, select
 
 from turnlog.projections.session_views.session_history import TurnStatus
 from turnlog.projections.store.async_engine import AsyncConnection
@@ -56,6 +56,16 @@ class ModelLatencyRow:
     p95_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class Latencies:
+    """Within how many milliseconds 95 of 100 attempts ended: all, and those of each model."""
+
+    p95_ms: int | None
+    """None without any measured attempt."""
+    models: tuple[ModelLatencyRow, ...]
+    """The slowest first."""
+
+
 async def count_turns_in_flight(connection: AsyncConnection, tenant: str) -> int:
     """Return how many turns are not over."""
     found = select(func.count()).where(match_tenant(TURNS, tenant), TURNS.c.status.in_(_IN_FLIGHT))
@@ -97,47 +107,56 @@ async def list_failure_counts(
     return tuple(FailureCountRow(**row) for row in (await connection.execute(found)).mappings())
 
 
-async def list_model_latencies(
-    connection: AsyncConnection, tenant: str, since: str
-) -> tuple[ModelLatencyRow, ...]:
-    """Return how long attempts at calls since a time took by model, the slowest first."""
-    found = (await connection.execute(_select_latencies(tenant, since, by_model=True))).mappings()
-    return tuple(ModelLatencyRow(**row) for row in found)
+async def read_latencies(connection: AsyncConnection, tenant: str, since: str) -> Latencies:
+    """Return how long the measured attempts at calls since a time took."""
+    rows = (await connection.execute(_select_latencies(tenant, since))).all()
+    models = [
+        ModelLatencyRow(model=row.model, attempts=row.attempts, p95_ms=row.total_ms)
+        for row in rows
+        if row.is_of_model
+    ]
+    slowest = sorted(models, key=lambda each: (-each.p95_ms, each.model))[:LISTED_ROWS]
+    return Latencies(
+        p95_ms=next((row.total_ms for row in rows if row.is_of_all), None), models=tuple(slowest)
+    )
 
 
-async def find_latency(connection: AsyncConnection, tenant: str, since: str) -> int | None:
-    """Return the milliseconds within which 95 of 100 attempts at calls since a time ended."""
-    row = (await connection.execute(_select_latencies(tenant, since, by_model=False))).first()
-    return row.p95_ms if row else None
-
-
-def _select_latencies(tenant: str, since: str, *, by_model: bool) -> Select[Any, Any, Any]:
-    """Select the nearest rank: the shortest time that 95 of 100 attempts did not exceed."""
+def _select_latencies(tenant: str, since: str) -> Select[Any, Any, Any, bool, bool]:
+    """Select the nearest ranks: the shortest times that 95 of 100 attempts did not exceed."""
     of_call = and_(
         *(ATTEMPTS.c[name] == CALLS.c[name] for name in ("build", "tenant", "session", "turn")),
         ATTEMPTS.c.call == CALLS.c.call,
         ATTEMPTS.c.copied.is_(False),
         ATTEMPTS.c.total_ms.is_not(None),
     )
-    group = [CALLS.c.model] if by_model else []
+    time, model = ATTEMPTS.c.total_ms, CALLS.c.model
     times = (
         select(
-            CALLS.c.model,
-            ATTEMPTS.c.total_ms.label("p95_ms"),
-            func.row_number().over(partition_by=group, order_by=ATTEMPTS.c.total_ms).label("place"),
-            func.count().over(partition_by=group).label("attempts"),
+            model,
+            time,
+            func.row_number().over(order_by=time).label("place"),
+            func.row_number().over(partition_by=model, order_by=time).label("place_of_model"),
+            func.count().over().label("all"),
+            func.count().over(partition_by=model).label("attempts"),
         )
         .join_from(CALLS, ATTEMPTS, of_call)
         .where(match_tenant(CALLS, tenant), CALLS.c.at >= since)
         .subquery()
+        .c
     )
-    rows, rank = times.c, times.c.attempts * 95
-    return (
-        select(rows.model, rows.attempts, rows.p95_ms)
-        .where(rows.place * 100 >= rank, (rows.place - 1) * 100 < rank)
-        .order_by(rows.p95_ms.desc(), rows.model)
-        .limit(LISTED_ROWS)
-    )
+    is_of_all = _is_nearest_rank(times.place, times["all"])
+    is_of_model = _is_nearest_rank(times.place_of_model, times.attempts)
+    return select(
+        times.model,
+        times.total_ms,
+        times.attempts,
+        is_of_all.label("is_of_all"),
+        is_of_model.label("is_of_model"),
+    ).where(is_of_all | is_of_model)
+
+
+def _is_nearest_rank(place: ColumnElement[int], count: ColumnElement[int]) -> ColumnElement[bool]:
+    return and_(place * 100 >= count * 95, (place - 1) * 100 < count * 95)
 
 
 async def count_near_sessions(connection: AsyncConnection, tenant: str) -> int:

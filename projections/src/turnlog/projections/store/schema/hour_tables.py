@@ -1,8 +1,8 @@
 """Sums over the calls of each hour, so that a question about a month does not read every call.
 
-A sum is computed again from the rows of its calls after any of these changed, and never added to.
-Until then its hour is listed as changed, and whoever asks reads the rows themselves. The latest
-hour of a tenant always is.
+The hour that is not over has sums of each ten minutes. A sum is computed again from the rows of its
+calls after any of these changed, and never added to. Until then its time is listed as changed, and
+whoever asks reads the rows themselves. The latest ten minutes of a tenant always are.
 """
 
 from __future__ import annotations
@@ -11,20 +11,21 @@ from typing import Final
 
 from sqlalchemy import BigInteger, Column, ColumnElement, Index, Table, Text, func, literal_column
 
-from turnlog.projections.store.schema.read_model_tables import CALLS, METADATA
+from turnlog.projections.store.schema.read_model_tables import METADATA
 
 HOUR_CHARACTERS: Final = len("2026-11-23T08")
 """How much of a time is its hour."""
 
-
-def truncate_to_hour(time: ColumnElement[str]) -> ColumnElement[str]:
-    """Return the hour of a column of times."""
-    return func.substr(time, literal_column("1"), literal_column(str(HOUR_CHARACTERS)))
+TEN_MINUTES_CHARACTERS: Final = len("2026-11-23T08:3")
+"""How much of a time is its ten minutes."""
 
 
-HOUR_OF_CALL: Final = truncate_to_hour(CALLS.c.at)
+def truncate_time(time: ColumnElement[str], characters: int) -> ColumnElement[str]:
+    """Return the hour or the ten minutes of a column of times."""
+    return func.substr(time, literal_column("1"), literal_column(str(characters)))
 
-HOUR_DIMENSIONS: Final = ("hour", "blueprint", "version", "profile", "kind", "model")
+
+HOUR_DIMENSIONS: Final = ("blueprint", "version", "profile", "kind", "model")
 """What the calls of a sum have in common; the version is that of the blueprint at the call."""
 
 
@@ -35,7 +36,8 @@ def _build_hour_table(name: str, labels: tuple[str, ...], figures: tuple[str, ..
         METADATA,
         Column("build", BigInteger, nullable=False),
         Column("tenant", Text, nullable=False),
-        *(Column(each, Text, nullable=each != "hour") for each in texts),
+        Column("hour", Text, nullable=False),
+        *(Column(each, Text) for each in texts),
         Column("version", BigInteger),
         *(Column(each, Text, nullable=False) for each in labels),
         *(Column(each, BigInteger, nullable=False) for each in figures),
@@ -86,7 +88,7 @@ CHANGED_HOURS: Final = Table(
     Column("hour", Text, primary_key=True),
     sqlite_with_rowid=False,
 )
-"""The hours whose sums are to be computed from the rows."""
+"""The times whose sums are to be computed from the rows: an hour that has sums, or ten minutes."""
 
 HOUR_TABLES: Final = (
     CALL_HOURS,

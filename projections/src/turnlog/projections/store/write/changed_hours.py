@@ -10,8 +10,8 @@ from sqlalchemy import and_, bindparam, select
 from turnlog.projections.store.schema.hour_tables import (
     CALL_HOURS,
     CHANGED_HOURS,
-    HOUR_OF_CALL,
-    truncate_to_hour,
+    HOUR_CHARACTERS,
+    truncate_time,
 )
 from turnlog.projections.store.schema.read_model_tables import ATTEMPTS, CALLS
 from turnlog.projections.store.write.row_changes import (
@@ -26,8 +26,8 @@ def build_hour_marks(changes: MergedChanges, build: int, dialect: str) -> Sequen
     """Return what notes the hours from the calls of ended attempts to these ends.
 
     An attempt may end hours after its call was made, and its event does not have the time of that.
-    What the next call could read from a cache follows from it too, and that was made in between. An
-    hour that was never summed is noted already. The statement reads the rows, so these are written
+    What the next call could read from a cache follows from it too, and that was made in between.
+    What was never summed is noted already. The statement reads the rows, so these are written
     first.
     """
     sql, columns = _compile_mark(dialect)
@@ -50,8 +50,9 @@ def _compile_mark(dialect: str) -> tuple[str, tuple[str, ...]]:
     )
     since_call = and_(
         *(summed[name] == attempt[name] for name in ("build", "tenant")),
-        summed.hour >= HOUR_OF_CALL,
-        summed.hour <= truncate_to_hour(attempt.ended_at),
+        summed.hour >= truncate_time(call.at, HOUR_CHARACTERS),
+        # An hour, and its ten minutes, are before each time of theirs.
+        summed.hour <= attempt.ended_at,
     )
     keys = [column == bindparam(column.name) for column in ATTEMPTS.primary_key.columns]
     hours = (

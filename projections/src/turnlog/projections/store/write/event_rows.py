@@ -79,7 +79,7 @@ from turnlog.projections.blueprint.schema.layer_specs import RAG_COMPONENT
 from turnlog.projections.prompt.manifest_reports import compute_token_savings
 from turnlog.projections.prompt.sources.retrieved_layers import NOT_RETRIEVED
 from turnlog.projections.session_views.session_history import TurnStatus
-from turnlog.projections.store.schema.hour_tables import CHANGED_HOURS, HOUR_CHARACTERS
+from turnlog.projections.store.schema.hour_tables import CHANGED_HOURS, TEN_MINUTES_CHARACTERS
 from turnlog.projections.store.schema.read_model_tables import (
     APPROVALS,
     ATTEMPTS,
@@ -186,8 +186,8 @@ def build_call_rows(recorded: RecordedEvent, event: ContextAssembled) -> Iterato
             "prefix_ended_by": prefix.ended_by,
         }
     yield PutRow(CALLS, key, values)
-    hour = recorded.envelope.time[:HOUR_CHARACTERS]
-    yield PutRow(CHANGED_HOURS, (recorded.tenant, hour), {})
+    ten_minutes = recorded.envelope.time[:TEN_MINUTES_CHARACTERS]
+    yield PutRow(CHANGED_HOURS, (recorded.tenant, ten_minutes), {})
     if manifest.budget:
         share = manifest.tokens * 1_000 // manifest.budget
         yield _patch_session(recorded, budget_share=share)
