@@ -11,13 +11,15 @@ import argparse
 import json
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.figure_families import list_families, run_family
 from benchmarks.figure_table import show_table
 from benchmarks.figure_types import BenchmarkTerms, Figure
 from benchmarks.machine_facts import MachineFacts, read_machine
+from tests.support.processes.fork_server import announce_fork_server, forget_fork_server
 
 REPORT_FILE = Path("build/bench.json")
 
@@ -28,7 +30,7 @@ def main() -> int:
     before = read_machine()
     found: list[Figure] = []
     broken = 0
-    with tempfile.TemporaryDirectory(prefix="turnlog-bench-") as folder:
+    with run_fork_server(), tempfile.TemporaryDirectory(prefix="turnlog-bench-") as folder:
         terms = BenchmarkTerms(Path(folder), options.long, options.runs)
         for name in options.families or list_families():
             print(f"{name} ...", flush=True)
@@ -43,6 +45,17 @@ def main() -> int:
     _write_report(options.json, before, found)
     show_table(before, found)
     return 1 if broken else 0
+
+
+@contextmanager
+def run_fork_server() -> Generator[None]:
+    """Let the families start `turnlog` as the tests do."""
+    folder = announce_fork_server()
+    try:
+        yield
+    finally:
+        if folder:
+            forget_fork_server(folder)
 
 
 def _parse_arguments() -> argparse.Namespace:

@@ -76,6 +76,10 @@ class RedactedTurns:
             )
             turns.setdefault(recorded.event.turn, redaction)
 
+    def count_redactions(self, session: str) -> int:
+        """Return how many redactions of a session there are."""
+        return len(self.by_session.get(session, ()))
+
     def format_for_reader(self, recorded: RecordedEvent) -> bytes:
         """Return an event as a reader gets it: as stored, or without what is withheld."""
         turns = self.by_session.get(recorded.session)

@@ -221,7 +221,7 @@ class GatewaySettings(WebhookSettings):
     """Maximum bytes of a picture, a recording or a file."""
     body_seconds: Seconds = 10.0
     """Seconds that a client may take to send the body, and as many for the headers."""
-    keep_alive: Seconds = 15.0
+    keep_alive: Seconds = 10.0
     """Seconds between keep-alive messages on an event stream."""
     reader_seconds: Seconds = 20.0
     """Seconds that one write to a slow reader of an event stream may block before it is cut off."""

@@ -36,10 +36,10 @@ from turnlog.services.use_cases.record.event_reading import (
     DEFAULT_PAGE_SIZE,
     EventReading,
     EventSelection,
-    StreamedEvent,
     parse_event_names,
 )
 from turnlog.services.use_cases.record.session_exports import ExportFormat, SessionExports
+from turnlog.services.use_cases.record.tenant_tail import StreamedEvent
 
 router = APIRouter()
 
@@ -170,7 +170,9 @@ async def list_tenant_events(
 async def _encode_frames(stream: AsyncGenerator[StreamedEvent]) -> AsyncGenerator[bytes]:
     async with aclosing(stream):
         async for each in stream:
-            yield encode_frame(each.name, each.data, str(each.position))
+            if each.frame is None:
+                each.frame = encode_frame(each.name, each.data, str(each.position))
+            yield each.frame
 
 
 async def _encode_lines(found: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:

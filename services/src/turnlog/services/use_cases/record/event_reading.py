@@ -35,6 +35,7 @@ from turnlog.services.audit.redactions import RedactionCache, load_session_redac
 from turnlog.services.caches.state_cache import refuse_unknown_session
 from turnlog.services.command_handling.row_waits import refuse_future
 from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.use_cases.record.tenant_tail import StreamedEvent, TailEvent, TenantTails
 from turnlog.services.use_cases.turns.turn_stream_events import create_cursor_refusal
 
 _log = structlog.get_logger("turnlog.events")
@@ -87,21 +88,17 @@ class TenantEventPage:
 
 
 @dataclass(frozen=True, slots=True)
-class StreamedEvent:
-    """An event of a stream, with the position to resume from."""
-
-    name: str
-    data: bytes
-    position: int
-
-
-@dataclass(frozen=True, slots=True)
 class EventReading:
     """Reads the stored events of sessions."""
 
     command_handler: CommandHandler
     redactions: RedactionCache = field(default_factory=RedactionCache)
     """The redactions that decide what readers of all sessions get."""
+    tails: TenantTails = field(init=False)
+    """What comes, for those who watch all sessions."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tails", TenantTails(self.log))
 
     @property
     def log(self) -> EventLog:
@@ -244,7 +241,7 @@ class EventReading:
         redacted = (
             None if selection.stored else await self.redactions.load_redactions(self.log, tenant)
         )
-        bulks = self.log.stream_raw_events(tenant, place, live=True)
+        bulks = self.tails.stream_events(tenant, place)
         return _iterate_tenant_stream(bulks, place, selection, redacted)
 
 
@@ -287,7 +284,7 @@ async def _iterate_session_stream(
 
 
 async def _iterate_tenant_stream(
-    streamed: AsyncGenerator[Sequence[RawEvent]],
+    streamed: AsyncGenerator[Sequence[TailEvent]],
     position: int,
     selection: EventSelection,
     redacted: RedactedTurns | None,
@@ -295,10 +292,10 @@ async def _iterate_tenant_stream(
     async with aclosing(streamed) as bulks:
         try:
             async for bulk in bulks:
-                for raw in bulk:
-                    position = raw.stream_sequence
-                    found = _read_raw_event(raw, selection.names, redacted)
-                    if found is not None:
+                for each in bulk:
+                    position = each.position
+                    found = _format_tail_event(each, redacted)
+                    if found is not None and _is_wanted(found.name, selection.names):
                         yield found
         except Corrupt as corrupt:
             yield _end_stream(corrupt, position)
@@ -315,17 +312,15 @@ def _create_unreadable(subject: str, detail: str, position: int) -> StreamedEven
     return StreamedEvent(payload.event, payload.model_dump_json().encode(), position)
 
 
-def _read_raw_event(
-    raw: RawEvent, names: Collection[str] | None, redacted: RedactedTurns | None
-) -> StreamedEvent | None:
+def _format_tail_event(event: TailEvent, redacted: RedactedTurns | None) -> StreamedEvent | None:
     try:
-        event = decode_unless_stray(raw.subject, raw.stored, raw.stream_sequence)
+        return event.format_for(redacted)
     except Corrupt as corrupt:
-        return _create_unreadable(raw.subject, corrupt.detail, raw.stream_sequence)
-    if event is None:
-        return None
-    data, name = _format_event(event, redacted), _select_event_name(event, names)
-    return StreamedEvent(name, data, raw.stream_sequence) if name else None
+        return _create_unreadable(event.raw.subject, corrupt.detail, event.position)
+
+
+def _is_wanted(name: str, names: Collection[str] | None) -> bool:
+    return names is None or name in names or name == UnreadablePayload.event
 
 
 def _format_event(event: RecordedEvent, redacted: RedactedTurns | None) -> bytes:
