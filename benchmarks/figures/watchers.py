@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from threading import Event
 from typing import Final, cast
 from urllib.parse import urlsplit
@@ -194,8 +195,10 @@ async def _watch_paths(
 ) -> tuple[list[int], list[float]]:
     place, loop = urlsplit(http), asyncio.get_running_loop()
     counters = [EventCounter(path) for path in paths]
+    assert place.hostname
+    assert place.port
     for each in counters:
-        await loop.create_connection(lambda each=each: each, place.hostname, place.port)
+        await loop.create_connection(partial(_return_counter, each), place.hostname, place.port)
     await asyncio.sleep(1)
     ready.set()
     await asyncio.to_thread(over.wait)
@@ -204,6 +207,10 @@ async def _watch_paths(
         each.transport.close()
     lateness = [late for each in counters for late in each.lateness]
     return [each.received for each in counters], lateness
+
+
+def _return_counter(counter: EventCounter) -> EventCounter:
+    return counter
 
 
 async def _find_ends(http: str, crowd: Crowd) -> list[str]:
