@@ -50,7 +50,7 @@ class StreamedEvent:
     """How it is sent, once it was encoded."""
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, kw_only=True)
 class TailEvent:
     """An event as it came, and what was made of it for all who get it."""
 
@@ -160,7 +160,7 @@ class TenantTail:
         if not self.gathered:
             seconds = min(MAX_GATHER_SECONDS, GATHER_SECONDS * len(self.followers))
             asyncio.get_running_loop().call_later(seconds, self._pass_on)
-        self.gathered += map(TailEvent, bulk)
+        self.gathered += (TailEvent(raw=raw) for raw in bulk)
 
     def _pass_on(self) -> None:
         events, self.gathered = self.gathered, []
@@ -224,7 +224,7 @@ class TenantTails:
                 async with aclosing(raws) as bulks:
                     async for bulk in bulks:
                         position = bulk[-1].stream_sequence
-                        yield [TailEvent(raw) for raw in bulk]
+                        yield [TailEvent(raw=raw) for raw in bulk]
             except Unavailable:
                 await asyncio.sleep(RETRY_SECONDS)
             else:
