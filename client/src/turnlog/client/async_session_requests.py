@@ -9,7 +9,7 @@ from typing import Any
 from turnlog.client import operations
 from turnlog.client.async_connection import AsyncServiceConnection
 from turnlog.contract.call_payloads import ToolResultView
-from turnlog.contract.memory_payloads import ExclusionPreviewView
+from turnlog.contract.memory_payloads import ExclusionPreviewView, ForecastView
 from turnlog.contract.session_payloads import SessionView
 from turnlog.contract.turn_payloads import (
     ApprovalResult,
@@ -193,4 +193,9 @@ class AsyncSessionRequests:
         An event `tool-returned` names both, as `call` and `id`.
         """
         operation = operations.fetch_tool_result(self.session, call, id)
+        return await self.turnlog.send(operation)
+
+    async def fetch_forecast(self) -> ForecastView:
+        """Return when a prompt is next cut or summarised, by which rule, and how sure that is."""
+        operation = operations.fetch_forecast(self.session)
         return await self.turnlog.send(operation)

@@ -22,7 +22,7 @@ from turnlog.client.session_filters import SessionFilters
 from turnlog.contract import api_paths
 from turnlog.contract.api_paths import format_path
 from turnlog.contract.call_payloads import ToolResultView
-from turnlog.contract.memory_payloads import ExclusionPreviewView
+from turnlog.contract.memory_payloads import ExclusionPreviewView, ForecastView
 from turnlog.contract.session_payloads import ForkedSession, OpenedSession, SessionPage, SessionView
 from turnlog.contract.turn_payloads import (
     ApprovalResult,
@@ -401,3 +401,8 @@ def fetch_tool_result(session: str, call: str, id: str) -> ClientOperation[ToolR
     """
     path = format_path(api_paths.TOOL_RESULT, session=session, call=call, id=id)
     return build_read(path, ToolResultView)
+
+
+def fetch_forecast(session: str) -> ClientOperation[ForecastView]:
+    """Return when a prompt is next cut or summarised, by which rule, and how sure that is."""
+    return build_read(format_path(api_paths.FORECAST, session=session), ForecastView)

@@ -1,4 +1,9 @@
-"""The responses about memory: summaries, what an exclusion would undo, and references."""
+"""The responses about memory: summaries, exclusions, references, and the next cut or summary.
+
+A forecast says when a prompt is next cut or summarised, by which rule, and how sure that is.
+Recorded turns continue the session, and the assembler makes their prompts. How good such forecasts
+are comes from a back-test.
+"""
 
 from __future__ import annotations
 
@@ -121,3 +126,114 @@ class ResolvedReferencesView(ResponseModel):
     """Whether any would be inherited."""
     reason: InheritanceReason
     """Why they would be inherited or not."""
+
+
+ForecastEffect = Literal["cut", "summary", "refused"]
+"""What becomes of the prompt: a rule shortens it, older turns are summarised before it, or it is
+refused because it cannot be made to fit.
+"""
+
+ForecastSilence = Literal["closed", "no-turns", "no-limit", "no-growth", "beyond", "unknown"]
+"""Why no turn is named.
+
+`closed`: the session takes no turn. `no-turns`: no turn is on record that could follow. `no-limit`:
+nothing limits a prompt. `no-growth`: the prompts do not grow. `beyond`: most runs reached no limit
+within the horizon. `unknown`: the record lacks what the prompts are made of.
+"""
+
+
+class ForecastTurns(ResponseModel):
+    """After how many turns a prompt reaches a limit; 1 is the next turn."""
+
+    p10: int
+    """The lower end of the band."""
+    p50: int
+    """The median of all runs."""
+    p90: int | None
+    """The upper end of the band; null if it is beyond the horizon."""
+
+
+class ForecastLimit(ResponseModel):
+    """The limit that most runs reached."""
+
+    effect: ForecastEffect
+    """What becomes of the prompt."""
+    kind: str
+    """The kind of call."""
+    rule: str
+    """The step of the ladder, `summarise`, or the code of the refusal."""
+    on: str
+    """The layer or history view; empty for a refusal."""
+    component: str | None
+    """The component or section whose limit it is; null for that of the whole prompt."""
+    tokens: int
+    """What was measured in one of these runs."""
+    limit: int | None
+    """The limit in tokens; null if it is that of a component whose limit was not noted."""
+    share: float
+    """The share of these runs among all that reached a limit."""
+
+
+class ForecastTokens(ResponseModel):
+    """The largest prompt of a coming turn, before anything is cut, in tokens."""
+
+    turn: int
+    """The number of the turn."""
+    p10: int
+    """The tenth percentile of the runs."""
+    p50: int
+    """The median."""
+    p90: int
+    """The ninetieth percentile."""
+
+
+class ForecastErrors(ResponseModel):
+    """What the back-test found on sessions of the shipped blueprints."""
+
+    sessions: int
+    """Sessions that were played."""
+    forecasts: int
+    """Forecasts of the half that the band was not widened on, where a limit was reached."""
+    median_error: float | None
+    """The median of the turns between forecast and truth."""
+    p90_error: float | None
+    """Nine of ten errors are at most this; null if more than one of ten named no turn."""
+    coverage: float | None
+    """The share of truths within the band."""
+
+
+class ForecastView(ResponseModel):
+    """When a prompt of a session is next cut, summarised or refused."""
+
+    session: str
+    """The session."""
+    sequence: int
+    """The sequence of its last event."""
+    turn: int
+    """The number of its latest turn."""
+    sentence: str
+    """The forecast in a sentence."""
+    turns: ForecastTurns | None
+    """The turns until then; null for the reason in `silence`."""
+    silence: ForecastSilence | None
+    """Why no turn is named; null if one is."""
+    expected: ForecastLimit | None
+    """The limit to expect; null if no run reached any."""
+    reached_share: float
+    """The share of runs that reached a limit within the horizon."""
+    horizon: int
+    """Most turns of a run."""
+    tokens_per_turn: float | None
+    """By how much the largest prompt of a turn grows with each turn; null if nothing was run."""
+    next_turns: tuple[ForecastTokens, ...]
+    """The next turns, as far as most runs go before a limit."""
+    runs: int
+    """How often the session was continued."""
+    own_turns: int
+    """Its recorded turns that were drawn from."""
+    other_turns: int
+    """Those of other sessions of its blueprint."""
+    other_sessions: int
+    """These sessions."""
+    measured: ForecastErrors
+    """How good such forecasts are."""

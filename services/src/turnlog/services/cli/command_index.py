@@ -25,6 +25,7 @@ from turnlog.services.cli.commands import (
     steering_commands,
     tool_commands,
 )
+from turnlog.services.cli.forecasts import forecast_commands
 from turnlog.services.cli.knowledge import knowledge_commands
 from turnlog.services.cli.overrides import override_commands
 from turnlog.services.cli.quotas import quota_commands
@@ -86,6 +87,7 @@ COMMAND_SECTIONS: Final = (
             CommandEntry("summaries", memory_commands.show_summaries),
             CommandEntry("growth", growth_commands.show_growth),
             CommandEntry("cache-breaks", growth_commands.list_cache_breaks),
+            CommandEntry("forecast", forecast_commands.forecast_session),
             CommandEntry("usage", usage_commands.show_usage),
             CommandEntry("prompt", session_commands.show_prompt),
             CommandEntry("tool", session_commands.show_tool_result),

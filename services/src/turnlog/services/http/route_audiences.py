@@ -41,7 +41,7 @@ _USER_PATHS: Final = (
 _OPERATOR_PATHS: Final = (
     *(paths.PROMPT, paths.ASSEMBLY, paths.CALL_DIFF, paths.EXPLAINED_CALL, paths.EXPLAINED_TURN),
     *(paths.WINDOW, paths.ASSEMBLE, paths.WHAT_IF, paths.GROWTH, paths.CACHE_BREAKS),
-    *(paths.OVERVIEW, paths.USAGE, paths.USES),
+    *(paths.FORECAST, paths.OVERVIEW, paths.USAGE, paths.USES),
     *(paths.EVENTS, paths.VERIFY_LOG, paths.CHECKPOINT),
     *(paths.PINS, paths.SESSION_BLUEPRINT, paths.APPROVALS),
     *(paths.SEGMENTS, paths.SEGMENT, paths.IMPORT_SEGMENTS),

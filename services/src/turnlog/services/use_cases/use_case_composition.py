@@ -42,6 +42,7 @@ from turnlog.services.use_cases.overview_feed import OverviewFeed
 from turnlog.services.use_cases.overview_reading import OverviewReading
 from turnlog.services.use_cases.prompts.call_reading import CallReading
 from turnlog.services.use_cases.prompts.prompt_reading import PromptReading
+from turnlog.services.use_cases.prompts.session_forecasts import SessionForecasts
 from turnlog.services.use_cases.prompts.what_if_evaluation import WhatIfEvaluation
 from turnlog.services.use_cases.prompts.window_previews import WindowPreviews
 from turnlog.services.use_cases.quarantine import Quarantine
@@ -148,6 +149,7 @@ class UseCases:
     previews: WindowPreviews
     calls: CallReading
     what_if: WhatIfEvaluation
+    forecasts: SessionForecasts
     media: MediaUseCases
     blueprints: BlueprintUseCases
     segments: SegmentUseCases
@@ -220,6 +222,9 @@ class _UseCaseBuilder:
             previews=self._build_previews(),
             calls=CallReading(travel, parts.blueprints, parts.store, self.session_row_waits),
             what_if=self._build_what_if(),
+            forecasts=SessionForecasts(
+                time_travel=travel, store=parts.store, default_model=parts.default_model
+            ),
             media=MediaUseCases(store=handler.texts.media.store, most_bytes=parts.max_part_bytes),
             blueprints=BlueprintUseCases(parts.blueprint_folders, parts.store),
             segments=SegmentUseCases(
