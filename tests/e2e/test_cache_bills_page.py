@@ -34,7 +34,7 @@ async def stand(platform: AgentService) -> RunningGateway:
 async def check_strip(platform: AgentService, browser: Browser, session: str) -> None:
     """Require a bar for each call with its budget, its cut and the loss of its cache."""
     calls = (await platform.fetch_json("/v1/growth", session=session))["calls"]
-    bars = "[...document.querySelectorAll('.budget .column')].reverse()"
+    bars = "[...document.querySelectorAll('.budget .column.linked')].reverse()"
     signs = await browser.run_script(f"{bars}.map((it) => it.innerText.trim().replace(/\\s/g, ''))")
     assert signs == [
         ("▲" if call["optimizations_applied"] else "") + ("●" if call["cache"]["tokens"] else "")

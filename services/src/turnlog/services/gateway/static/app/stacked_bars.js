@@ -5,7 +5,8 @@ import { createElement } from "./dom.js";
 import { renderDetails } from "./folding.js";
 
 // `bars` have a label, a link, marks of [sign, class, text], parts of [name, value], and a limit that is drawn as a
-// line; `getHue` colours a part by its name, and `formatValue` writes its value.
+// line; `getHue` colours a part by its name, and `formatValue` writes its value. A bar without a link has a `text` that
+// says its values.
 export function renderBars({ title, summary, bars, getHue, formatValue }) {
   const largest = Math.max(...bars.map(({ parts, limit }) => Math.max(sumValues(parts), limit ?? 0)), 1);
   // The last bar comes first, so that a narrow chart begins at its right end.
@@ -25,7 +26,7 @@ export const renderChartHead = ({ title, summary }) => createElement("figcaption
 
 const sumValues = (parts) => parts.reduce((all, [, value]) => all + value, 0);
 
-function renderBar({ label, href, marks = [], parts, limit }, largest, getHue, formatValue) {
+function renderBar({ label, href, text, marks = [], parts, limit }, largest, getHue, formatValue) {
   const shown = parts.filter(([, value]) => value);
   if (!shown.length) return createElement("span", { class: "column", title: label });
   const stack = createElement("span", { class: "stack" }, shown.map(([name, value]) => {
@@ -36,8 +37,10 @@ function renderBar({ label, href, marks = [], parts, limit }, largest, getHue, f
   stack.style.height = `${(100 * sumValues(parts)) / largest}%`;
   const line = limit ? createElement("b", { class: "limit" }) : null;
   if (line) line.style.bottom = `${(100 * limit) / largest}%`;
-  const figures = [label, ...shown.map(([name, value]) => `${name} ${formatValue(value)}`), limit ? `of ${formatValue(limit)}` : null, ...marks.map(([, , text]) => text)];
-  return createElement("span", { class: "column linked", title: figures.filter(Boolean).join("\n"), on: { click: () => { location.hash = href; } } },
+  const values = text ? [text] : shown.map(([name, value]) => `${name} ${formatValue(value)}`);
+  const figures = [label, ...values, limit ? `of ${formatValue(limit)}` : null, ...marks.map(([, , words]) => words)];
+  const link = href ? { on: { click: () => { location.hash = href; } } } : {};
+  return createElement("span", { class: href ? "column linked" : "column", title: figures.filter(Boolean).join("\n"), ...link },
     createElement("span", { class: "marks" }, marks.map(([sign, name]) => createElement("span", { class: name }, sign))),
     createElement("span", { class: "plot" }, line, stack));
 }

@@ -20,10 +20,22 @@ export function createGrowthView(session) {
     shownSequence = sequence;
     try {
       const growth = await fetchJson("/v1/growth", { session, min_sequence: sequence });
-      if (shownSequence === sequence) setChildren(element, renderGrowth(growth, session));
+      if (shownSequence !== sequence) return;
+      setChildren(element, renderGrowth(growth, session));
+      if (growth.calls.length) addForecast(growth.calls, sequence);
     } catch (problem) {
       shownSequence = null;
       setChildren(element, createElement("p", { class: "fault" }, problem.message));
+    }
+  }
+
+  // It takes up to some seconds, so the calls are shown before it.
+  async function addForecast(calls, sequence) {
+    try {
+      const forecast = await fetchJson(`/v1/sessions/${session}/forecast`);
+      if (shownSequence === sequence) element.querySelector(".budget").replaceWith(renderBudgetStrip(calls, session, forecast));
+    } catch (problem) {
+      if (shownSequence === sequence) element.querySelector(".budget").append(createElement("p", { class: "fault" }, problem.message));
     }
   }
 
