@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 from pydantic import SecretStr
@@ -137,4 +138,6 @@ def test_table_of_model_parameters_has_every_parameter() -> None:
 
 def format_default(default: object) -> str:
     plain = default.get_secret_value() if isinstance(default, SecretStr) else default
-    return "none" if plain in (None, (), {}) else str(plain)
+    if isinstance(plain, tuple):
+        return ",".join(map(str, cast("tuple[object, ...]", plain))) or "none"
+    return "none" if plain in (None, {}) else str(plain)

@@ -103,7 +103,10 @@ async def _run_roles(
     front = settings.build_role_settings(GatewaySettings, *places)
     async with (
         projector.run_projector(
-            settings.build_role_settings(ProjectorSettings, *places), shutdown, projection_signal
+            settings.build_role_settings(ProjectorSettings, *places),
+            shutdown,
+            projection_signal,
+            is_alone=True,
         ),
         # The projector has a connection of its own, since a rebuild fills it.
         connect_client(front, "up", shutdown) as client,

@@ -153,6 +153,12 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 """The levels of a process's own log, from the least to the most important."""
 
 
+DelayList = Annotated[
+    tuple[Seconds, ...], NoDecode, BeforeValidator(_split_list), Field(min_length=1, max_length=20)
+]
+"""Seconds of waits, in order; in an environment variable separated by `,`."""
+
+
 class ProcessSettings(BaseSettings):
     """Settings that every process has."""
 
@@ -293,6 +299,8 @@ class ProjectorSettings(WebhookSettings):
 
     database_url: SecretStr = SecretStr("sqlite+aiosqlite:///turnlog.db")
     """SQLAlchemy URL of the read models."""
+    webhook_delays: DelayList = (5, 30, 120, 300, 600, 1_200, 1_400)
+    """Seconds between the tries of one delivery to a webhook; after one more it is given up."""
     embedder: str = "wordllama"
     """What makes the vectors of the knowledge search: an installed entry point of the group
     `turnlog.embedders`, with its model after a colon, such as

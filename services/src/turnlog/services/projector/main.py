@@ -23,13 +23,14 @@ from turnlog.services.platform.process_settings import ProjectorSettings
 from turnlog.services.platform.secret_masking import hide_credentials
 from turnlog.services.platform.shutdown import Shutdown
 from turnlog.services.platform.telemetry.traces import Tracing
-from turnlog.services.process_components import connect_components
+from turnlog.services.process_components import ProcessComponents, connect_components
 from turnlog.services.projector.hourly_sums import HourlySums
 from turnlog.services.projector.knowledge_projector import KnowledgeProjector
 from turnlog.services.projector.log_fold import LogFolder
 from turnlog.services.projector.record_scrub import RecordScrub
 from turnlog.services.projector.segment_projector import SegmentProjector
 from turnlog.services.projector.session_projector import SessionProjector
+from turnlog.services.projector.webhook_delivery import run_webhooks
 
 _log = structlog.get_logger("turnlog.projector")
 
@@ -50,11 +51,16 @@ def build_projector(
 
 @asynccontextmanager
 async def run_projector(
-    settings: ProjectorSettings, ending: Shutdown, signal: ProjectionSignal
+    settings: ProjectorSettings,
+    ending: Shutdown,
+    signal: ProjectionSignal,
+    *,
+    is_alone: bool = False,
 ) -> AsyncGenerator[None]:
-    """Keep the read models up to date while the body runs.
+    """Keep the read models up to date and deliver to webhooks while the body runs.
 
-    A log that does not match the rows ends the process.
+    A log that does not match the rows ends the process. Without another projector, which
+    `is_alone` says, webhooks are delivered at once after a process that was killed.
     """
     async with connect_components(settings, "projector", ending) as parts:
         store = open_store(settings.database_url.get_secret_value())
@@ -73,14 +79,7 @@ async def run_projector(
             signal=signal,
             embedder=embedder,
         )
-        record = RecordWatch(parts.connection)
-        scrub = RecordScrub(
-            connection=parts.connection,
-            log=parts.log,
-            library=parts.library,
-            blobs=parts.blobs,
-            clock=read_clock,
-        )
+        record, scrub = RecordWatch(parts.connection), _create_scrub(parts)
         health_checks: HealthChecks = {
             **parts.create_health_checks(settings.tenant),
             "database": partial(_check_database, store),
@@ -101,12 +100,23 @@ async def run_projector(
                     IndexedKnowledge(store=store, signal=signal, embedder=embedder),
                 ),
                 serve_health(settings.health, health_checks, settings.tenant),
+                run_webhooks(settings, parts, ending, is_alone=is_alone),
             ):
                 database = hide_credentials(settings.database_url.get_secret_value())
                 _log.info("projector-started", tenant=settings.tenant, database=database)
                 yield
         finally:
             await store.close()
+
+
+def _create_scrub(parts: ProcessComponents) -> RecordScrub:
+    return RecordScrub(
+        connection=parts.connection,
+        log=parts.log,
+        library=parts.library,
+        blobs=parts.blobs,
+        clock=read_clock,
+    )
 
 
 async def _check_database(store: ReadModelStore) -> None:

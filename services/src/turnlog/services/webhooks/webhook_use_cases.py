@@ -153,6 +153,14 @@ class WebhookUseCases:
         view = await self._create_view(tenant, change.webhook, None)
         return WebhookResult(sequence=change.webhooks.sequence, webhook=view)
 
+    def _find_key_fault(self, webhook: StoredWebhook) -> DeliveryFailure | None:
+        """Return why deliverers with the key of this process deliver nothing, or None."""
+        key = get_webhook_key(self.settings)
+        if key is None or key.sign == webhook.key:
+            return None
+        detail = "its secret was derived from another TURNLOG_WEBHOOK_KEY: add the webhook again"
+        return DeliveryFailure(at=webhook.at, position=0, detail=detail)
+
     async def _load_place(self, tenant: str, webhook: StoredWebhook) -> WebhookPlace:
         found = await self.service.load_place(tenant, webhook.id)
         return found.place if found else WebhookPlace(after=webhook.after)
@@ -163,7 +171,8 @@ class WebhookUseCases:
         """Return a webhook as answers have it; `end` is the end of the log, if it is known."""
         place = await self._load_place(tenant, webhook)
         last = await self.log.get_last_stream_sequence(tenant) if end is None else end
-        failure = place.stopped or _find_latest_failure(place)
+        key_fault = self._find_key_fault(webhook)
+        failure = key_fault or place.stopped or _find_latest_failure(place)
         return WebhookView(
             name=webhook.name,
             id=webhook.id,
@@ -172,7 +181,7 @@ class WebhookUseCases:
             blueprint=webhook.filter.blueprint,
             attributes=webhook.filter.attributes,
             added_at=webhook.at,
-            status=_get_status(webhook, place),
+            status="stopped" if key_fault else _get_status(webhook, place),
             after=place.after,
             waiting=max(0, last - place.after),
             delivered=place.delivered,
