@@ -12,13 +12,7 @@ import pytest
 from turnlog.events.async_tasks import Watch
 from turnlog.events.codec import encode_batch
 from turnlog.events.content import PlainText, compute_digest
-from turnlog.events.jetstream.event_consumer import (
-    SessionItem,
-    SessionPosition,
-    TurnTokenEvent,
-    build_cursor_codec,
-    stream_session,
-)
+from turnlog.events.jetstream.event_consumer import build_cursor_codec
 from turnlog.events.log_token_join import ReplyPosition, apply_token_event
 from turnlog.events.model.attempt_figures import AttemptCost, TokenUsage
 from turnlog.events.model.call_events import AttemptEnded, AttemptStarted
@@ -31,7 +25,9 @@ from turnlog.events.model.turn_events import (
     TurnSubmitted,
 )
 from turnlog.events.registry import KnownEvent
+from turnlog.events.session_stream import SessionItem, SessionPosition, stream_session
 from turnlog.events.store.memory_log import MemoryLog, MemoryTokenStream
+from turnlog.events.store.ports import TurnTokenEvent
 from turnlog.events.testing import make_drafts
 from turnlog.events.tokens import AttemptClosed, AttemptReset, ReasoningPiece, Token, TokenEvent
 

@@ -13,7 +13,6 @@ from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import Refused
 from turnlog.events.jetstream.event_consumer import (
     ConsumerItem,
-    TurnTokenEvent,
     UndecodableItem,
     subscribe_events,
 )
@@ -27,6 +26,7 @@ from turnlog.events.model.turn_events import (
     TurnSubmitted,
 )
 from turnlog.events.registry import KnownEvent
+from turnlog.events.store.ports import TurnTokenEvent
 from turnlog.events.testing import make_drafts
 from turnlog.events.tokens import AttemptAlive, AttemptClosed, AttemptReset, Token, TokenEvent
 

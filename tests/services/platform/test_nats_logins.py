@@ -16,10 +16,11 @@ from nats.js.errors import BadRequestError
 
 from tests.deploy.compose_file import ROOT
 from tests.events.log_sessions import append_texts, take_items
-from turnlog.events.jetstream.event_consumer import TurnTokenEvent, subscribe_events
+from turnlog.events.jetstream.event_consumer import subscribe_events
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions
 from turnlog.events.jetstream.work_queue import WorkQueueOptions, ensure_work_queue
+from turnlog.events.store.ports import TurnTokenEvent
 from turnlog.events.tokens import Token
 from turnlog.services.platform.nats_logins import render_consumer_permissions
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer

@@ -256,6 +256,47 @@ class ReplyRedactedPayload(StreamPayload):
     """The text used instead; empty if it is no longer readable."""
 
 
+class StreamedTokenPayload(StreamPayload):
+    """A piece of a reply in a stream of events, for who asks for tokens; it is no stored event.
+
+    The event that ends the turn has the whole reply.
+    """
+
+    event: ClassVar[Literal["token"]] = "token"
+
+    session: str
+    """The session."""
+    turn: int
+    """The turn number."""
+    call: str
+    """The call id."""
+    attempt: int
+    """The attempt that it belongs to."""
+    offset: int
+    """Where the piece begins in the text of the attempt, in code points."""
+    text: str
+    """The piece of text."""
+
+
+class StreamedResetPayload(StreamPayload):
+    """The text of a turn's earlier tokens is void; the reply begins again."""
+
+    event: ClassVar[Literal["attempt-reset"]] = "attempt-reset"
+
+    session: str
+    """The session."""
+    turn: int
+    """The turn number."""
+    call: str
+    """The call id."""
+    attempt: int
+    """The attempt that begins."""
+
+
+StreamedPiece = StreamedTokenPayload | StreamedResetPayload
+"""What comes of replies between the events of a stream."""
+
+
 class UnreadablePayload(StreamPayload):
     """An event of the log that cannot be read: it is lost, or its bytes are not an event."""
 

@@ -14,7 +14,7 @@ from turnlog.events.content import PlainText
 from turnlog.events.errors import StreamHole
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.turn_events import TurnCompleted
-from turnlog.events.store.memory_log import MemoryLog
+from turnlog.events.store.memory_log import MemoryLog, MemoryTokenStream
 from turnlog.events.store.ports import RawEvent
 from turnlog.projections.session_views.withheld_events import RedactedTurns
 from turnlog.services.use_cases.record import tenant_tail
@@ -46,11 +46,12 @@ class CountedLog(MemoryLog):
 @dataclass
 class WatchedLog:
     log: CountedLog = field(default_factory=CountedLog)
+    tokens: MemoryTokenStream = field(default_factory=MemoryTokenStream)
     turns: int = 0
 
     def __post_init__(self) -> None:
         self.story = StoredSession(log=self.log)
-        self.tails = TenantTails(self.log)
+        self.tails = TenantTails(self.log, self.tokens)
 
     async def append_turns(self, number: int) -> None:
         if not self.story.last_event:

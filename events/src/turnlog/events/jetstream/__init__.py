@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from turnlog.events.jetstream.event_consumer import (
     EventSubscription,
-    TurnTokenEvent,
     UndecodableItem,
     subscribe_events,
 )
@@ -19,6 +18,7 @@ from turnlog.events.jetstream.stream_setup import (
     provision_streams,
 )
 from turnlog.events.jetstream.work_queue import WorkQueueOptions, ensure_work_queue
+from turnlog.events.store.ports import TurnTokenEvent
 from turnlog.events.subjects import WORKERS_CONSUMER
 
 __all__ = [

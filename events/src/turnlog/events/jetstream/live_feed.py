@@ -117,6 +117,8 @@ class LiveFeed(Generic[ItemT]):
     """How many words of a subject select its watchers."""
     decode: Callable[[bytes, int], ItemT]
     """Decodes the stored bytes at a stream sequence; may raise `Corrupt`."""
+    wide_key_words: int | None = None
+    """How many words select the watchers of more, who miss what came before; None for none."""
     is_open: bool = False
     _expected: dict[bytes, Callable[[int], ItemT]] = field(
         default_factory=dict[bytes, Callable[[int], ItemT]]
@@ -250,8 +252,14 @@ class LiveFeed(Generic[ItemT]):
         self._free_bytes -= message.size
         while self._free_bytes < 0:
             self._forget_message(self._recent.popitem(last=False)[1])
-        for queue in self._queues.get(message.key, ()):
-            queue.add_message(message)
+        for key in self._list_watched_keys(message.key):
+            for queue in self._queues.get(key, ()):
+                queue.add_message(message)
+
+    def _list_watched_keys(self, key: str) -> Sequence[str]:
+        if self.wide_key_words is None:
+            return (key,)
+        return (key, ".".join(key.split(".", self.wide_key_words)[: self.wide_key_words]))
 
     def _forget_message(self, message: LiveMessage[ItemT]) -> None:
         of_key = self._recent_by_key[message.key]

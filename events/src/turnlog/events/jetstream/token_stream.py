@@ -27,14 +27,21 @@ from turnlog.events.jetstream.direct_get import (
 from turnlog.events.jetstream.js_api import JsApiError, PublishAck, fetch_stream_info, request_json
 from turnlog.events.jetstream.live_feed import CHECK_SECONDS, LiveFeed, LiveQueue
 from turnlog.events.jetstream.nats_connection import NatsConnection, RequestNotSent
-from turnlog.events.store.ports import StampedTokenEvent
-from turnlog.events.subjects import ALL_TOKEN_SUBJECTS, TOKENS_STREAM, build_token_subject
+from turnlog.events.store.ports import PublishedToken, StampedTokenEvent, TurnTokenEvent
+from turnlog.events.subjects import (
+    ALL_TOKEN_SUBJECTS,
+    TOKENS_STREAM,
+    build_token_filter,
+    build_token_subject,
+)
 from turnlog.events.tokens import TOKEN_EVENT, TokenEvent
 
 TOKEN_PAGE_SIZE: Final = 1_000
 """Token events read back in one batch."""
 
 _TOKEN_SUBJECT_WORDS: Final = 4
+
+_TENANT_SUBJECT_WORDS: Final = 2
 
 
 def decode_token_event(stored: bytes, stream_sequence: int) -> tuple[TokenEvent, ...]:
@@ -47,8 +54,13 @@ def decode_token_event(stored: bytes, stream_sequence: int) -> tuple[TokenEvent,
 
 
 def build_token_feed(subjects: str = ALL_TOKEN_SUBJECTS) -> LiveFeed[tuple[TokenEvent, ...]]:
-    """Return a feed of token events, whose watchers watch one turn each."""
-    return LiveFeed(subjects=subjects, key_words=_TOKEN_SUBJECT_WORDS, decode=decode_token_event)
+    """Return a feed of token events, whose watchers watch one turn each, or a tenant."""
+    return LiveFeed(
+        subjects=subjects,
+        key_words=_TOKEN_SUBJECT_WORDS,
+        decode=decode_token_event,
+        wide_key_words=_TENANT_SUBJECT_WORDS,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +130,37 @@ class JetStreamTokenStream:
             yield JetStreamTurnWatch(
                 connection=self.connection, subject=subject, feed=self.feed, queue=queue
             )
+
+    @asynccontextmanager
+    async def open_tenant_watch(
+        self, tenant: str, wake: asyncio.Event
+    ) -> AsyncGenerator[JetStreamTenantWatch]:
+        """See `TokenStream.open_tenant_watch`."""
+        await self.feed.open_on(self.connection)
+        key = build_token_filter(tenant, None).removesuffix(".>")
+        with self.feed.open_queue(key, wake, ()) as queue:
+            yield JetStreamTenantWatch(self.feed, queue)
+
+
+@dataclass
+class JetStreamTenantWatch:
+    """The token events of a tenant's turns that their reader has not taken yet."""
+
+    feed: LiveFeed[tuple[TokenEvent, ...]]
+    queue: LiveQueue[tuple[TokenEvent, ...]]
+    fresh: deque[PublishedToken] = field(default_factory=deque[PublishedToken])
+
+    async def take_next(self) -> PublishedToken | None:
+        """See `Watch.take_next`; what was lost is not read again."""
+        while not self.fresh:
+            message = self.queue.take_message()
+            if message is None:
+                return None
+            *_, session, turn = message.key.split(".")
+            if turn.isdigit():
+                events = self.feed.decode_message(message)
+                self.fresh += [(session, TurnTokenEvent(int(turn), event)) for event in events]
+        return self.fresh.popleft()
 
 
 @dataclass(kw_only=True)

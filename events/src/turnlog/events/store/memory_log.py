@@ -35,8 +35,10 @@ from turnlog.events.store.ports import (
     BatchAppended,
     BatchConflict,
     LogIdentity,
+    PublishedToken,
     RawEvent,
     StampedTokenEvent,
+    TurnTokenEvent,
 )
 from turnlog.events.stray_messages import is_stray, parse_history_key
 from turnlog.events.subjects import (
@@ -446,6 +448,10 @@ class MemoryTokenStream:
     events_by_turn: dict[tuple[str, str, int], list[StampedTokenEvent]] = field(
         default_factory=dict[tuple[str, str, int], list[StampedTokenEvent]]
     )
+    published: dict[str, list[PublishedToken]] = field(
+        default_factory=dict[str, list[PublishedToken]]
+    )
+    """All of each tenant in the order of their publication."""
     wakes: list[asyncio.Event] = field(default_factory=list[asyncio.Event])
     """Those of the watches that are open."""
 
@@ -457,6 +463,7 @@ class MemoryTokenStream:
         """See `TokenStream.publish_token`."""
         stamped = StampedTokenEvent(event, datetime.now(UTC))
         self._get_events(tenant, session, turn).append(stamped)
+        self.published.setdefault(tenant, []).append((session, TurnTokenEvent(turn, event)))
         for wake in self.wakes:
             wake.set()
 
@@ -495,6 +502,18 @@ class MemoryTokenStream:
         self.wakes.append(wake)
         try:
             yield MemoryWatch(get_events, lambda stamped: stamped.event, 0)
+        finally:
+            self.wakes.remove(wake)
+
+    @asynccontextmanager
+    async def open_tenant_watch(
+        self, tenant: str, wake: asyncio.Event
+    ) -> AsyncGenerator[Watch[PublishedToken]]:
+        """See `TokenStream.open_tenant_watch`."""
+        published = self.published.setdefault(tenant, [])
+        self.wakes.append(wake)
+        try:
+            yield MemoryWatch(lambda: published, lambda token: token, len(published))
         finally:
             self.wakes.remove(wake)
 

@@ -305,6 +305,18 @@ class StampedTokenEvent:
     at: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class TurnTokenEvent:
+    """A token event of a turn, while its reply is generated."""
+
+    turn: int
+    event: TokenEvent
+
+
+PublishedToken = tuple[str, TurnTokenEvent]
+"""A session, and a token event of one of its turns."""
+
+
 class TokenStream(Protocol):
     """Tokens of replies that are being generated; kept in memory for a short time."""
 
@@ -342,4 +354,10 @@ class TokenStream(Protocol):
         Those of a turn that `is_new`, because this process has just submitted it, are not stored
         longer than this process has been listening.
         """
+        ...
+
+    def open_tenant_watch(
+        self, tenant: str, wake: asyncio.Event
+    ) -> AbstractAsyncContextManager[Watch[PublishedToken]]:
+        """Watch what is published for a tenant's turns from now on; some of it may be lost."""
         ...

@@ -36,10 +36,14 @@ _log = structlog.get_logger("turnlog.sse")
 
 
 def encode_frame(name: str, data: bytes, cursor: str) -> bytes:
-    """Return one event as an SSE frame; line breaks within a field are encoded or removed."""
+    """Return one event as an SSE frame; line breaks within a field are encoded or removed.
+
+    Without a cursor the client goes on from the one before.
+    """
     name = "".join(name.split())
     lines = b"\ndata: ".join(data.splitlines())
-    return b"id: %b\nevent: %b\ndata: %b\n\n" % (cursor.encode(), name.encode(), lines)
+    place = b"id: %b\n" % cursor.encode() if cursor else b""
+    return b"%bevent: %b\ndata: %b\n\n" % (place, name.encode(), lines)
 
 
 @dataclass(frozen=True, slots=True)

@@ -214,7 +214,7 @@ class _UseCaseBuilder:
             questions=self._build_questions(),
             approvals=ApprovalUseCases(handler, parts.blueprints),
             approval_listing=ApprovalListing(handler, parts.store),
-            events=EventReading(handler, self.redactions),
+            events=EventReading(handler, parts.tokens, self.redactions),
             exports=SessionExports(handler, self.redactions),
             verification=self._build_verification(),
             explanations=CallExplanations(travel, parts.library),

@@ -74,9 +74,15 @@ class EventRange(BaseModel):
     stored: bool = False
     """Whether an audit asks for the stored bytes of texts that are withheld from other readers."""
 
+    tokens: bool = False
+    """Whether a stream has the replies too while they are generated, as `token` between the events.
+    """
+
     def select_events(self) -> EventSelection:
         """Return which events are selected; raises `Refused` for unknown names."""
-        return EventSelection(parse_event_names(self.types), self.stored)
+        return EventSelection(
+            names=parse_event_names(self.types), stored=self.stored, tokens=self.tokens
+        )
 
     def choose_cursor(self, request: Request) -> str | None:
         """Return the position to resume from; `Last-Event-ID` takes precedence over `after`."""
@@ -171,7 +177,7 @@ async def _encode_frames(stream: AsyncGenerator[StreamedEvent]) -> AsyncGenerato
     async with aclosing(stream):
         async for each in stream:
             if each.frame is None:
-                each.frame = encode_frame(each.name, each.data, str(each.position))
+                each.frame = encode_frame(each.name, each.data, each.cursor)
             yield each.frame
 
 

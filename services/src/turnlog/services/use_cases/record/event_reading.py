@@ -24,25 +24,37 @@ from turnlog.contract.session_payloads import UnreadableMessage
 from turnlog.contract.stream_payloads import UnreadablePayload
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt, Refused, StreamHole
+from turnlog.events.log_token_join import ReplyPosition
 from turnlog.events.registry import EVENT_NAMES, format_event_name
-from turnlog.events.store.ports import EventLog, RawEvent
+from turnlog.events.session_stream import SessionItem, SessionPosition, stream_session
+from turnlog.events.store.ports import EventLog, RawEvent, TokenStream, TurnTokenEvent
 from turnlog.events.stray_messages import decode_unless_stray
 from turnlog.projections.blueprint.sent_names import quote_sent_name
 from turnlog.projections.blueprint.validation.blueprint_faults import suggest_word
+from turnlog.projections.session.state import SessionState
 from turnlog.projections.session_views.withheld_events import RedactedTurns
 from turnlog.services.api.published_events.event_pages import SessionPageHead, TenantPageHead
 from turnlog.services.audit.redactions import RedactionCache, load_session_redactions
 from turnlog.services.caches.state_cache import refuse_unknown_session
 from turnlog.services.command_handling.row_waits import refuse_future
 from turnlog.services.sessions.command_handler import CommandHandler
-from turnlog.services.use_cases.record.tenant_tail import StreamedEvent, TailEvent, TenantTails
+from turnlog.services.use_cases.record.streamed_pieces import build_piece
+from turnlog.services.use_cases.record.tenant_tail import (
+    StreamedEvent,
+    TailEvent,
+    TailItem,
+    TenantTails,
+)
 from turnlog.services.use_cases.turns.turn_stream_events import create_cursor_refusal
 
 _log = structlog.get_logger("turnlog.events")
 
 DEFAULT_PAGE_SIZE: Final = 100
 
-_POSITION_PATTERN: Final = re.compile("0|[1-9][0-9]{0,17}")
+_NUMBER: Final = "(0|[1-9][0-9]{0,17})"
+
+_CURSOR_PATTERN: Final = re.compile(rf"{_NUMBER}(?:\.{_NUMBER}\.{_NUMBER}\.{_NUMBER})?")
+"""A position, and where the reader of a session's tokens is in the reply to its open turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +65,8 @@ class EventSelection:
     """The event names; None for all."""
     stored: bool = False
     """Whether the stored bytes of texts are given that are withheld from other readers."""
+    tokens: bool = False
+    """Whether a stream has the replies too while they are generated."""
 
     def has_selected_name(self, event: RecordedEvent) -> bool:
         """Return whether an event has one of the selected names."""
@@ -92,13 +106,14 @@ class EventReading:
     """Reads the stored events of sessions."""
 
     command_handler: CommandHandler
+    tokens: TokenStream
     redactions: RedactionCache = field(default_factory=RedactionCache)
     """The redactions that decide what readers of all sessions get."""
     tails: TenantTails = field(init=False)
     """What comes, for those who watch all sessions."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "tails", TenantTails(self.log))
+        object.__setattr__(self, "tails", TenantTails(self.log, self.tokens))
 
     @property
     def log(self) -> EventLog:
@@ -217,31 +232,51 @@ class EventReading:
     ) -> AsyncGenerator[StreamedEvent]:
         """Return the stream of a session's events after a sequence, past and then live.
 
+        With tokens, the reply to its open turn is between them, and a cursor names the place there.
         Where the log has lost an event it ends with `unreadable`, whose position is the one
         before, so that who resumes there is told again.
         """
         state = await self.command_handler.load_state(tenant, session, leader=True)
         if state is None:
             raise refuse_unknown_session()
-        place = _parse_position(after)
-        if place > state.head.sequence:
+        position = _parse_cursor(after)
+        if position.sequence > state.head.sequence:
             raise create_cursor_refusal(f"the session has {state.head.sequence} events")
+        if selection.tokens:
+            position = await self._find_reply(state, position)
         last = await self.command_handler.load_last_event(tenant, session)
         redacted = None if selection.stored else await load_session_redactions(self.log, last)
-        events = self.log.watch_session(tenant, session, place)
-        return _iterate_session_stream(events, place, selection, redacted)
+        items = stream_session(
+            log=self.log,
+            tokens=self.tokens,
+            tenant=tenant,
+            session=session,
+            position=position,
+            upto=state.head.sequence if selection.tokens else None,
+        )
+        return _iterate_session_stream(session, items, position, selection, redacted)
+
+    async def _find_reply(self, state: SessionState, position: SessionPosition) -> SessionPosition:
+        """Return the position in the reply to the open turn, if that began before a sequence."""
+        if state.open is None or position.reply.turn:
+            return position
+        turn = state.open.submission.turn
+        events = await self.command_handler.load_turn_events(state, turn)
+        if events[0].sequence > position.sequence:
+            return position
+        return SessionPosition(position.sequence, ReplyPosition(turn=turn))
 
     async def open_tenant_stream(
         self, tenant: str, after: str | None, selection: EventSelection
     ) -> AsyncGenerator[StreamedEvent]:
         """Return the stream of all sessions' events after a stream sequence, as that of one."""
-        place = _parse_position(after)
+        place = _parse_cursor(after).sequence
         if place:
             await _check_position_exists(self.log, tenant, place)
         redacted = (
             None if selection.stored else await self.redactions.load_redactions(self.log, tenant)
         )
-        bulks = self.tails.stream_events(tenant, place)
+        bulks = self.tails.stream_events(tenant, place, has_tokens=selection.tokens)
         return _iterate_tenant_stream(bulks, place, selection, redacted)
 
 
@@ -251,12 +286,18 @@ def _decode_raw_event(raw: RawEvent) -> RecordedEvent | None:
     return None
 
 
-def _parse_position(after: str | None) -> int:
+def _parse_cursor(after: str | None) -> SessionPosition:
     if after is None:
-        return 0
-    if _POSITION_PATTERN.fullmatch(after) is None:
+        return SessionPosition()
+    if (found := _CURSOR_PATTERN.fullmatch(after)) is None:
         raise create_cursor_refusal("it is not the id of an event")
-    return int(after)
+    sequence, turn, attempt, offset = (int(number or 0) for number in found.groups())
+    return SessionPosition(sequence, ReplyPosition(turn=turn, attempt=attempt, offset=offset))
+
+
+def _format_cursor(position: SessionPosition, selection: EventSelection) -> str:
+    numbers = position.numbers if selection.tokens and position.reply.turn else position.numbers[:1]
+    return ".".join(map(str, numbers))
 
 
 async def _check_position_exists(log: EventLog, tenant: str, position: int) -> None:
@@ -267,24 +308,30 @@ async def _check_position_exists(log: EventLog, tenant: str, position: int) -> N
 
 
 async def _iterate_session_stream(
-    watched: AsyncGenerator[RecordedEvent],
-    position: int,
+    session: str,
+    streamed: AsyncGenerator[SessionItem],
+    start: SessionPosition,
     selection: EventSelection,
     redacted: RedactedTurns | None,
 ) -> AsyncGenerator[StreamedEvent]:
-    async with aclosing(watched) as events:
+    cursor = _format_cursor(start, selection)
+    async with aclosing(streamed) as items:
         try:
-            async for event in events:
-                position = event.sequence
-                data = _format_event(event, redacted)
-                if (name := _select_event_name(event, selection.names)) is not None:
-                    yield StreamedEvent(name, data, position)
+            async for position, item in items:
+                cursor = _format_cursor(position, selection)
+                if isinstance(item, TurnTokenEvent):
+                    if (piece := build_piece(session, item)) is not None:
+                        yield StreamedEvent(piece.event, piece.model_dump_json().encode(), cursor)
+                    continue
+                data = _format_event(item, redacted)
+                if (name := _select_event_name(item, selection.names)) is not None:
+                    yield StreamedEvent(name, data, cursor)
         except Corrupt as corrupt:
-            yield _end_stream(corrupt, position)
+            yield _end_stream(corrupt, cursor)
 
 
 async def _iterate_tenant_stream(
-    streamed: AsyncGenerator[Sequence[TailEvent]],
+    streamed: AsyncGenerator[Sequence[TailItem]],
     position: int,
     selection: EventSelection,
     redacted: RedactedTurns | None,
@@ -293,30 +340,33 @@ async def _iterate_tenant_stream(
         try:
             async for bulk in bulks:
                 for each in bulk:
+                    if isinstance(each, StreamedEvent):
+                        yield each
+                        continue
                     position = each.position
                     found = _format_tail_event(each, redacted)
                     if found is not None and _is_wanted(found.name, selection.names):
                         yield found
         except Corrupt as corrupt:
-            yield _end_stream(corrupt, position)
+            yield _end_stream(corrupt, str(position))
 
 
-def _end_stream(corrupt: Corrupt, position: int) -> StreamedEvent:
+def _end_stream(corrupt: Corrupt, cursor: str) -> StreamedEvent:
     """Return the event with which a stream ends that cannot be read on."""
     _log.error("stream-unreadable", where=corrupt.where, detail=corrupt.detail)
-    return _create_unreadable(corrupt.where, corrupt.detail, position)
+    return _create_unreadable(corrupt.where, corrupt.detail, cursor)
 
 
-def _create_unreadable(subject: str, detail: str, position: int) -> StreamedEvent:
+def _create_unreadable(subject: str, detail: str, cursor: str) -> StreamedEvent:
     payload = UnreadablePayload(subject=subject, detail=detail)
-    return StreamedEvent(payload.event, payload.model_dump_json().encode(), position)
+    return StreamedEvent(payload.event, payload.model_dump_json().encode(), cursor)
 
 
 def _format_tail_event(event: TailEvent, redacted: RedactedTurns | None) -> StreamedEvent | None:
     try:
         return event.format_for(redacted)
     except Corrupt as corrupt:
-        return _create_unreadable(event.raw.subject, corrupt.detail, event.position)
+        return _create_unreadable(event.raw.subject, corrupt.detail, str(event.position))
 
 
 def _is_wanted(name: str, names: Collection[str] | None) -> bool:

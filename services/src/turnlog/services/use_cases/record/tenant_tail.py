@@ -15,13 +15,14 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from turnlog.events.async_tasks import cancel_tasks
+from turnlog.events.async_tasks import cancel_tasks, stream_watch
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt, Unavailable
 from turnlog.events.registry import format_event_name
-from turnlog.events.store.ports import EventLog, RawEvent
+from turnlog.events.store.ports import EventLog, RawEvent, TokenStream
 from turnlog.events.stray_messages import decode_unless_stray
 from turnlog.projections.session_views.withheld_events import RedactedTurns
+from turnlog.services.use_cases.record.streamed_pieces import build_piece
 
 WAITING_BYTES: Final = 4 * 1024 * 1024
 """Bytes that may wait for a watcher."""
@@ -41,13 +42,19 @@ RETRY_SECONDS: Final = 0.5
 
 @dataclass(eq=False, slots=True)
 class StreamedEvent:
-    """An event of a stream, with the position to resume from."""
+    """What is sent of an event, or of a reply."""
 
     name: str
     data: bytes
-    position: int
+    cursor: str
+    """The position to resume from; empty for what is sent of a reply to those who watch all."""
     frame: bytes | None = None
     """How it is sent, once it was encoded."""
+
+    @property
+    def size(self) -> int:
+        """Number of its bytes."""
+        return len(self.data)
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -66,6 +73,11 @@ class TailEvent:
     def position(self) -> int:
         """Its stream sequence."""
         return self.raw.stream_sequence
+
+    @property
+    def size(self) -> int:
+        """Number of its bytes."""
+        return len(self.raw.stored)
 
     def decode(self) -> RecordedEvent | None:
         """Return the event; None for a message that is none. Raises `Corrupt`."""
@@ -98,33 +110,43 @@ class TailEvent:
 
     def _create_form(self, event: RecordedEvent, data: bytes) -> StreamedEvent:
         name = format_event_name(event.envelope.type)
-        return StreamedEvent(name, data, self.raw.stream_sequence)
+        return StreamedEvent(name, data, str(self.position))
+
+
+TailItem = TailEvent | StreamedEvent
+"""An event, or a piece of a reply for those who ask for tokens."""
 
 
 @dataclass(eq=False)
 class _Follower:
     """What came for a watcher that it has not taken yet."""
 
+    has_tokens: bool
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
-    waiting: deque[Sequence[TailEvent]] = field(default_factory=deque[Sequence[TailEvent]])
+    waiting: deque[Sequence[TailItem]] = field(default_factory=deque[Sequence[TailItem]])
     free_bytes: int = WAITING_BYTES
     has_missed: bool = False
 
-    def add_events(self, events: Sequence[TailEvent], size: int) -> None:
+    def add_items(self, items: Sequence[TailItem]) -> None:
         """Add what came, unless that is too much for a watcher that does not keep up."""
         if self.has_missed:
             return
-        self.free_bytes -= size
+        self.free_bytes -= sum(each.size for each in items)
         if self.free_bytes < 0:
             self.waiting.clear()
             self.has_missed = True
         else:
-            self.waiting.append(events)
+            self.waiting.append(items)
         self.arrived.set()
 
-    def take_events(self) -> Sequence[TailEvent]:
-        """Return all that waits."""
-        taken = [event for events in self.waiting for event in events]
+    def take_items(self, position: int) -> Sequence[TailItem]:
+        """Return all that waits behind a stream sequence, with the tokens that came meanwhile."""
+        taken = [
+            item
+            for items in self.waiting
+            for item in items
+            if isinstance(item, StreamedEvent) or item.position > position
+        ]
         self.waiting.clear()
         self.free_bytes = WAITING_BYTES
         self.arrived.clear()
@@ -138,38 +160,51 @@ class TenantTail:
     position: int
     """The stream sequence of the last event that was passed on, or after which it began."""
     followers: list[_Follower] = field(default_factory=list[_Follower])
-    gathered: list[TailEvent] = field(default_factory=list[TailEvent])
+    gathered: list[TailItem] = field(default_factory=list[TailItem])
     """What came and was not passed on yet."""
     failure: Exception | None = None
     """Why nothing comes any more."""
-    reading: asyncio.Task[None] = field(init=False)
+    readings: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
+    """That of events, and that of tokens once somebody asks for them."""
 
     async def run(self, log: EventLog, tenant: str) -> None:
         """Pass on what comes, until the log cannot be read on."""
         try:
             async with aclosing(log.stream_raw_events(tenant, self.position, live=True)) as bulks:
                 async for bulk in bulks:
-                    self._gather(bulk)
+                    self._gather([TailEvent(raw=raw) for raw in bulk])
         except Exception as failure:  # noqa: BLE001 - whatever it is, each watcher has to know
             self._pass_on()
             self.failure = failure
             for each in self.followers:
                 each.arrived.set()
 
-    def _gather(self, bulk: Sequence[RawEvent]) -> None:
+    async def read_tokens(self, tokens: TokenStream, tenant: str) -> None:
+        """Pass on the replies that are generated, to those who ask for them."""
+        wake = asyncio.Event()
+        async with (
+            tokens.open_tenant_watch(tenant, wake) as watch,
+            aclosing(stream_watch(wake, watch)) as published,
+        ):
+            async for session, token in published:
+                if (piece := build_piece(session, token)) is not None:
+                    data = piece.model_dump_json().encode()
+                    self._gather([StreamedEvent(piece.event, data, "")])
+
+    def _gather(self, items: Sequence[TailItem]) -> None:
         if not self.gathered:
             seconds = min(MAX_GATHER_SECONDS, GATHER_SECONDS * len(self.followers))
             asyncio.get_running_loop().call_later(seconds, self._pass_on)
-        self.gathered += (TailEvent(raw=raw) for raw in bulk)
+        self.gathered += items
 
     def _pass_on(self) -> None:
-        events, self.gathered = self.gathered, []
-        if not events:
-            return
-        size = sum(len(each.raw.stored) for each in events)
-        self.position = events[-1].position
+        items, self.gathered = self.gathered, []
+        events = [each for each in items if isinstance(each, TailEvent)]
+        if events:
+            self.position = events[-1].position
         for each in self.followers:
-            each.add_events(events, size)
+            if mine := items if each.has_tokens else events:
+                each.add_items(mine)
 
 
 def _check_failure(tail: TenantTail) -> None:
@@ -182,18 +217,25 @@ class TenantTails:
     """The tails of the tenants that are watched."""
 
     log: EventLog
+    tokens: TokenStream
     _tails: dict[str, TenantTail] = field(default_factory=dict[str, TenantTail])
 
     async def stream_events(
-        self, tenant: str, position: int
-    ) -> AsyncGenerator[Sequence[TailEvent]]:
-        """Yield everything after a stream sequence, past and then live, as `stream_raw_events`."""
+        self, tenant: str, position: int, *, has_tokens: bool = False
+    ) -> AsyncGenerator[Sequence[TailItem]]:
+        """Yield everything after a stream sequence, past and then live, as `stream_raw_events`.
+
+        With `has_tokens` also what is generated of replies from then on.
+        """
         while True:
             async with aclosing(self._read_past(tenant, position)) as past:
                 async for events in past:
                     position = events[-1].position
                     yield events
-            async with self._open_follower(tenant, position) as (tail, follower):
+            async with self._open_follower(tenant, position, has_tokens=has_tokens) as (
+                tail,
+                follower,
+            ):
                 began = tail.position
                 # What came since, before this one followed. After an election a log may seem
                 # shorter for a moment than it is.
@@ -208,9 +250,9 @@ class TenantTails:
                 while not follower.has_missed:
                     if tail.failure is None:
                         await follower.arrived.wait()
-                    fresh = [each for each in follower.take_events() if each.position > position]
-                    if fresh:
-                        position = fresh[-1].position
+                    if fresh := follower.take_items(position):
+                        events = [each for each in fresh if isinstance(each, TailEvent)]
+                        position = events[-1].position if events else position
                         yield fresh
                     else:
                         _check_failure(tail)
@@ -232,13 +274,15 @@ class TenantTails:
 
     @asynccontextmanager
     async def _open_follower(
-        self, tenant: str, position: int
+        self, tenant: str, position: int, *, has_tokens: bool
     ) -> AsyncGenerator[tuple[TenantTail, _Follower]]:
         tail = self._tails.get(tenant)
         if tail is None or tail.failure is not None:
             tail = self._tails[tenant] = TenantTail(position)
-            tail.reading = asyncio.create_task(tail.run(self.log, tenant))
-        follower = _Follower()
+            tail.readings.append(asyncio.create_task(tail.run(self.log, tenant)))
+        if has_tokens and len(tail.readings) == 1:
+            tail.readings.append(asyncio.create_task(tail.read_tokens(self.tokens, tenant)))
+        follower = _Follower(has_tokens)
         tail.followers.append(follower)
         try:
             yield tail, follower
@@ -247,4 +291,4 @@ class TenantTails:
             if not tail.followers:
                 if self._tails.get(tenant) is tail:
                     del self._tails[tenant]
-                await cancel_tasks(tail.reading)
+                await cancel_tasks(*tail.readings)
