@@ -136,12 +136,16 @@ def _format_value(value: object) -> str:
     return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
-def format_events_path(session: str | None, types: Sequence[str]) -> str:
+def format_events_path(session: str | None, types: Sequence[str], *, tokens: bool = False) -> str:
     """Return the path of the events of a session or of all, of these types if there are any."""
     path = api_paths.EVENTS
     if session is not None:
         path = format_path(api_paths.SESSION_EVENTS, session=session)
-    return f"{path}?types={quote(','.join(types), safe=',')}" if types else path
+    query = [
+        *([f"types={quote(','.join(types), safe=',')}"] if types else []),
+        *(["tokens=true"] if tokens else []),
+    ]
+    return f"{path}?{'&'.join(query)}" if query else path
 
 
 def format_stream_path(session: str, turn: int, *, reasoning: bool = False) -> str:

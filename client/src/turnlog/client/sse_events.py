@@ -20,6 +20,8 @@ from turnlog.contract.stream_payloads import (
     ExchangeDonePayload,
     PartPayload,
     ReplyDonePayload,
+    StreamedResetPayload,
+    StreamedTokenPayload,
 )
 
 
@@ -322,11 +324,17 @@ class SessionEvent:
     data: dict[str, Any]
     """The payload of the event, which its type describes."""
     envelope: StoredEnvelope | None
-    """What is around the payload; None for an `unreadable` event, which has none."""
+    """What is around the payload; None for `unreadable`, `token` and `attempt-reset`."""
 
 
 UNREADABLE_NAME: Final = "unreadable"
 """The name of the frame in place of an event that was damaged or lost."""
+
+_UNRECORDED_NAMES: Final = (
+    UNREADABLE_NAME,
+    StreamedTokenPayload.event,
+    StreamedResetPayload.event,
+)
 
 
 def parse_session_event(message: SseMessage) -> SessionEvent:
@@ -337,7 +345,7 @@ def parse_session_event(message: SseMessage) -> SessionEvent:
 
 def _parse_session_event(message: SseMessage) -> SessionEvent:
     event: dict[str, Any] = json.loads(message.data)
-    if message.name == UNREADABLE_NAME:
+    if message.name in _UNRECORDED_NAMES:
         return SessionEvent(message.name, message.cursor, event, None)
     envelope = StoredEnvelope.model_validate(event)
     return SessionEvent(message.name, message.cursor, event.get("data") or {}, envelope)

@@ -399,14 +399,15 @@ class TurnlogClient(ServiceConnection):
         return self.send(operation)
 
     def watch_events(
-        self, *, after: str | None = None, types: Sequence[str] = ()
+        self, *, after: str | None = None, types: Sequence[str] = (), tokens: bool = False
     ) -> Generator[SessionEvent]:
         """Yield the events of all sessions, past and then live, without end.
 
         Store the `cursor` of an event once it is handled, and begin `after` it the next time.
-        `types`, such as `turn-completed`, leave out all others.
+        `types`, such as `turn-completed`, leave out all others. With `tokens` what is generated of
+        replies from now on is between the events, as `token` and `attempt-reset`.
         """
-        path = operations.format_events_path(None, types)
+        path = operations.format_events_path(None, types, tokens=tokens)
         with closing(self.watch_stream(path, after)) as messages:
             for message in messages:
                 yield parse_session_event(message)
@@ -480,12 +481,15 @@ class SessionClient(SessionRequests):
                 if isinstance(event, EndEvent):
                     return
 
-    def watch_events(self, *, after: int = 0, types: Sequence[str] = ()) -> Generator[SessionEvent]:
+    def watch_events(
+        self, *, after: int | str = 0, types: Sequence[str] = (), tokens: bool = False
+    ) -> Generator[SessionEvent]:
         """Yield the events of the session after a sequence, past and then live, without end.
 
-        `types`, such as `turn-completed`, leave out all others.
+        `types`, such as `turn-completed`, leave out all others. With `tokens` the reply to the open
+        turn is between the events, as `token` and `attempt-reset`; `after` is then a `cursor`.
         """
-        path = operations.format_events_path(self.session, types)
+        path = operations.format_events_path(self.session, types, tokens=tokens)
         with closing(self.turnlog.watch_stream(path, str(after))) as messages:
             for message in messages:
                 yield parse_session_event(message)

@@ -76,7 +76,9 @@ class StreamingResponse:
         self.comments += len(fields.get("", []))
         if "data" not in fields:
             return None
-        received = ReceivedEvent(fields["id"][0], fields["event"][0], "\n".join(fields["data"]))
+        received = ReceivedEvent(
+            fields.get("id", [""])[0], fields["event"][0], "\n".join(fields["data"])
+        )
         if self.is_of_turn:
             faults = list_turn_frame_faults(received.id, received.name, received.json)
             assert faults == [], (received, faults)

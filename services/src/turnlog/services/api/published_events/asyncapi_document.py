@@ -91,21 +91,28 @@ _LIVE_HEADERS: Final[JsonSchema] = {
 _STREAM_NAMES: Final = {
     "turnStream": (
         api_paths.TURN_STREAM,
-        "TurnStreamEvent",
+        ("TurnStreamEvent",),
         "The reply of one turn while it is generated. The `id` is a cursor for `Last-Event-ID`.",
     ),
     "sessionEventStream": (
         api_paths.SESSION_EVENTS,
-        "EventStreamEvent",
-        "The events of a session, past and then live. The `id` is the sequence.",
+        ("EventStreamEvent", "EventOrTokenEvent"),
+        (
+            "The events of a session, past and then live. The `id` is the sequence. With"
+            " `tokens=true` the reply to its open turn is between them, and the `id` has the place"
+            " there too."
+        ),
     ),
     "tenantEventStream": (
         api_paths.EVENTS,
-        "EventStreamEvent",
-        "The events of all sessions, past and then live. The `id` is the stream sequence.",
+        ("EventStreamEvent", "EventOrTokenEvent"),
+        (
+            "The events of all sessions, past and then live. The `id` is the stream sequence. With"
+            " `tokens=true` replies are between them, without an `id`."
+        ),
     ),
 }
-"""The streams over HTTP: path, definition of their events, and what they are."""
+"""The streams over HTTP: path, definitions of their events, and what they are."""
 
 
 @cache
@@ -180,7 +187,7 @@ def _build_messages() -> dict[str, JsonSchema]:
         "summary": "A token, or another event of the reply that is being generated.",
         "payload": {"$ref": f"{_SCHEMAS}TokenEvent"},
     }
-    for name in ("TurnStreamEvent", "EventStreamEvent"):
+    for name in ("TurnStreamEvent", "EventStreamEvent", "EventOrTokenEvent"):
         messages[name] = {
             "name": name,
             "summary": "A server-sent event: its id, its name, and its data parsed as JSON.",
@@ -255,8 +262,8 @@ def _build_nats_channel(address: str, messages: Iterable[str], what: str) -> Jso
 
 def _build_sse_channels() -> dict[str, JsonSchema]:
     return {
-        name: _build_channel(path, [definition], what, "gateway")
-        for name, (path, definition, what) in _STREAM_NAMES.items()
+        name: _build_channel(path, definitions, what, "gateway")
+        for name, (path, definitions, what) in _STREAM_NAMES.items()
     }
 
 
@@ -274,6 +281,7 @@ def _build_channel(
 
 
 UNION_NAMES: Final = (
+    "EventOrTokenEvent",
     "EventStreamEvent",
     "StoredEvent",
     "StoredLibraryEvent",

@@ -17,7 +17,12 @@ from typing import Any, Final, get_args
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
-from turnlog.contract.stream_payloads import TurnStreamPayload, UnreadablePayload
+from turnlog.contract.stream_payloads import (
+    StreamedResetPayload,
+    StreamedTokenPayload,
+    TurnStreamPayload,
+    UnreadablePayload,
+)
 from turnlog.events.registry import EVENT_NAMES, EVENT_TYPES, LIBRARY_EVENT_TYPES
 from turnlog.events.tokens import TokenEvent
 from turnlog.projections.session_views.withheld_events import ReaderEnvelope
@@ -39,6 +44,11 @@ TURN_CURSOR_PATTERN: Final = (
 
 POSITION_PATTERN: Final = "^[0-9]{1,18}$"
 
+PLACE_PATTERN: Final = r"^[0-9]{1,18}(\.[0-9]{1,18}){3}$"
+"""The id in a stream of a session with tokens, while a turn is open: the event, and the place in
+the reply.
+"""
+
 TURN_STREAM_PAYLOADS: Final[tuple[type[TurnStreamPayload], ...]] = get_args(TurnStreamPayload)
 
 TOKEN_EVENTS: Final[dict[str, type[BaseModel]]] = {
@@ -56,6 +66,7 @@ def build_event_definitions(reference_prefix: str) -> dict[str, JsonSchema]:
     builder.add_pages()
     builder.add_turn_stream()
     builder.add_event_streams()
+    builder.add_streams_with_tokens()
     builder.add_token_events()
     return dict(sorted(builder.definitions.items()))
 
@@ -195,6 +206,32 @@ class _DefinitionBuilder:
         self.definitions["EventStreamEvent"] = {
             "description": "One event of a stream of stored events, its `data` parsed as JSON.",
             "oneOf": [self._refer("StoredEventFrame"), self._refer("UnreadableFrame")],
+        }
+
+    def add_streams_with_tokens(self) -> None:
+        """Add the events of the same streams with the tokens of replies between them."""
+        pieces = (StreamedTokenPayload, StreamedResetPayload)
+        self._add_models(pieces, "serialization")
+        frames = ["StoredEventFrame", "UnreadableFrame"]
+        for piece in pieces:
+            name = f"Streamed{get_frame_name(piece.event)}"
+            self.definitions[name] = _build_frame(
+                f"`{piece.event}` between events; without an `id` where all sessions are watched.",
+                PLACE_PATTERN,
+                [piece.event],
+                self._refer(piece.__name__),
+            )
+            self.definitions[name]["required"] = ["event", "data"]
+            frames.append(name)
+        self.definitions["EventInReplyFrame"] = _build_frame(
+            "A stored event while a turn is open; its `id` has the place in the reply too.",
+            PLACE_PATTERN,
+            EVENT_NAMES,
+            self._refer("StoredEvent"),
+        )
+        self.definitions["EventOrTokenEvent"] = {
+            "description": "One event of a stream with tokens, its `data` parsed as JSON.",
+            "oneOf": [self._refer(name) for name in (*frames, "EventInReplyFrame")],
         }
 
     def add_token_events(self) -> None:

@@ -100,7 +100,7 @@ EventRangeQuery = Annotated[EventRange, Query()]
             "content": {
                 JSON_MEDIA_TYPE: refer_to_component("SessionEventPage"),
                 NDJSON_MEDIA_TYPE: refer_to_component("StoredEvent"),
-                SSE_MEDIA_TYPE: refer_to_component("EventStreamEvent"),
+                SSE_MEDIA_TYPE: refer_to_component("EventOrTokenEvent"),
             }
         }
     },
@@ -143,7 +143,7 @@ _TENANT_LINES: Final = [
             "content": {
                 JSON_MEDIA_TYPE: refer_to_component("TenantEventPage"),
                 NDJSON_MEDIA_TYPE: {"schema": {"anyOf": _TENANT_LINES}},
-                SSE_MEDIA_TYPE: refer_to_component("EventStreamEvent"),
+                SSE_MEDIA_TYPE: refer_to_component("EventOrTokenEvent"),
             }
         }
     },

@@ -242,6 +242,8 @@ class EventReading:
         position = _parse_cursor(after)
         if position.sequence > state.head.sequence:
             raise create_cursor_refusal(f"the session has {state.head.sequence} events")
+        if position.reply.turn > state.submitted:
+            raise create_cursor_refusal(f"the session has {state.submitted} turns")
         if selection.tokens:
             position = await self._find_reply(state, position)
         last = await self.command_handler.load_last_event(tenant, session)
@@ -270,7 +272,10 @@ class EventReading:
         self, tenant: str, after: str | None, selection: EventSelection
     ) -> AsyncGenerator[StreamedEvent]:
         """Return the stream of all sessions' events after a stream sequence, as that of one."""
-        place = _parse_cursor(after).sequence
+        position = _parse_cursor(after)
+        if position.reply.turn:
+            raise create_cursor_refusal("it is of the stream of one session")
+        place = position.sequence
         if place:
             await _check_position_exists(self.log, tenant, place)
         redacted = (
