@@ -189,6 +189,30 @@ async def test_refusal_names_the_field_and_the_fix(turnlog: AsyncTurnlogClient) 
         _ = [event async for event in turnlog.use_session("nobody").watch_events()]
 
 
+async def test_client_reads_replies_between_events_over_a_lost_connection(
+    up: TurnlogUp, provider: OpenAIServer
+) -> None:
+    gate = asyncio.Event()
+    provider.queue_behaviours(ModelAnswer(tokens=("About ", "two ", "million."), gates={1: gate}))
+    async with connect_through_proxy(up) as (client, proxy):
+        session = await client.open_session("assistant")
+        turn = asyncio.create_task(session.run_turn("How many?"))
+        pieces, names = list[str](), list[str]()
+        async with aclosing(session.watch_events(tokens=True)) as watched:
+            async for event in watched:
+                names.append(event.name)
+                if event.name == "token":
+                    pieces.append(event.data["text"])
+                    if not gate.is_set():
+                        proxy.cut_connections()
+                        gate.set()
+                elif event.name == "turn-completed":
+                    break
+        await turn
+    assert "".join(pieces) == "About two million."
+    assert names.index("token") > names.index("attempt-started")
+
+
 async def test_session_commands_of_the_client_take_effect(
     turnlog: AsyncTurnlogClient, provider: OpenAIServer
 ) -> None:

@@ -170,7 +170,7 @@ class AsyncServiceConnection:
     async def stream_messages(self, operation: ClientOperation[Any]) -> AsyncGenerator[SseMessage]:
         """Yield the server-sent events of one answer; `watch_stream` opens it again instead."""
         async with self.open_response(operation) as response:
-            async for message in _decode_messages(response):
+            async for message in _decode_messages(response, None):
                 yield message
 
     async def watch_stream(self, path: str, cursor: str | None) -> AsyncGenerator[SseMessage]:
@@ -189,7 +189,7 @@ class AsyncServiceConnection:
                         return  # It was read to its end already.
                     if response.is_success:
                         check_encoding(response)
-                        async for message in _decode_messages(response):
+                        async for message in _decode_messages(response, cursor):
                             if message.cursor not in {"", cursor}:
                                 cursor, tries = message.cursor, 1
                             yield message
@@ -222,8 +222,10 @@ async def _load_body(response: httpx.Response) -> httpx.Response:
     return collector.build_response()
 
 
-async def _decode_messages(response: httpx.Response) -> AsyncGenerator[SseMessage]:
-    decoder = SseDecoder()
+async def _decode_messages(
+    response: httpx.Response, cursor: str | None
+) -> AsyncGenerator[SseMessage]:
+    decoder = SseDecoder(cursor=cursor or "")
     async for piece in response.aiter_bytes():
         for message in decoder.decode_bytes(piece):
             yield message

@@ -72,9 +72,10 @@ def _decode_text(line: bytearray) -> str:
 class SseDecoder:
     """Decodes the bytes of an event stream as they arrive."""
 
+    cursor: str = ""
+    """That of the latest event; an event without one has that of the event before."""
     _lines: LineDecoder = field(default_factory=LineDecoder)
     _name: str = "message"
-    _cursor: str = ""
     _data: list[str] = field(default_factory=list[str])
     _data_size: int = 0
 
@@ -90,14 +91,14 @@ class SseDecoder:
             case "event":
                 self._name = value
             case "id":
-                self._cursor = value
+                self.cursor = value
             case "data":
                 self._data_size += len(value) + 1
                 check_size(self._data_size, MAX_LINE_BYTES, "an event of the stream")
                 self._data.append(value)
             case "" if not line:
                 if self._data:
-                    yield SseMessage(self._name, "\n".join(self._data), self._cursor)
+                    yield SseMessage(self._name, "\n".join(self._data), self.cursor)
                 self._name, self._data, self._data_size = "message", [], 0
             case _:  # A comment keeps the connection alive; `retry` is for browsers.
                 pass

@@ -164,7 +164,7 @@ class ServiceConnection:
     def stream_messages(self, operation: ClientOperation[Any]) -> Generator[SseMessage]:
         """Yield the server-sent events of one answer; `watch_stream` opens it again instead."""
         with self.open_response(operation) as response:
-            for message in _decode_messages(response):
+            for message in _decode_messages(response, None):
                 yield message
 
     def watch_stream(self, path: str, cursor: str | None) -> Generator[SseMessage]:
@@ -183,7 +183,7 @@ class ServiceConnection:
                         return  # It was read to its end already.
                     if response.is_success:
                         check_encoding(response)
-                        for message in _decode_messages(response):
+                        for message in _decode_messages(response, cursor):
                             if message.cursor not in {"", cursor}:
                                 cursor, tries = message.cursor, 1
                             yield message
@@ -216,8 +216,8 @@ def _load_body(response: httpx.Response) -> httpx.Response:
     return collector.build_response()
 
 
-def _decode_messages(response: httpx.Response) -> Generator[SseMessage]:
-    decoder = SseDecoder()
+def _decode_messages(response: httpx.Response, cursor: str | None) -> Generator[SseMessage]:
+    decoder = SseDecoder(cursor=cursor or "")
     for piece in response.iter_bytes():
         for message in decoder.decode_bytes(piece):
             yield message

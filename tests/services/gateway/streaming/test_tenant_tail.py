@@ -18,7 +18,7 @@ from turnlog.events.store.memory_log import MemoryLog, MemoryTokenStream
 from turnlog.events.store.ports import RawEvent
 from turnlog.projections.session_views.withheld_events import RedactedTurns
 from turnlog.services.use_cases.record import tenant_tail
-from turnlog.services.use_cases.record.tenant_tail import TailEvent, TenantTails
+from turnlog.services.use_cases.record.tenant_tail import TailEvent, TailItem, TenantTails
 
 
 @dataclass
@@ -72,12 +72,13 @@ class WatchedLog:
 
 @dataclass
 class Watcher:
-    bulks: AsyncGenerator[Sequence[TailEvent]]
+    bulks: AsyncGenerator[Sequence[TailItem]]
     received: list[int] = field(default_factory=list[int])
 
     async def read_up_to(self, position: int) -> list[int]:
         while position not in self.received:
-            self.received += [each.position for each in await anext(self.bulks)]
+            events = [each for each in await anext(self.bulks) if isinstance(each, TailEvent)]
+            self.received += [each.position for each in events]
         return self.received
 
 
