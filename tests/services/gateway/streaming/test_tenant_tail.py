@@ -75,10 +75,12 @@ class Watcher:
     bulks: AsyncGenerator[Sequence[TailItem]]
     received: list[int] = field(default_factory=list[int])
 
+    async def take_events(self) -> list[TailEvent]:
+        return [each for each in await anext(self.bulks) if isinstance(each, TailEvent)]
+
     async def read_up_to(self, position: int) -> list[int]:
         while position not in self.received:
-            events = [each for each in await anext(self.bulks) if isinstance(each, TailEvent)]
-            self.received += [each.position for each in events]
+            self.received += [each.position for each in await self.take_events()]
         return self.received
 
 
@@ -179,7 +181,7 @@ async def test_form_for_readers_is_made_again_after_a_redaction(watched: Watched
     await watched.story.append_events(TurnCompleted(turn=1, text=PlainText(text="a secret")))
     redaction = ReplyRedacted(turn=1, reason="x", rule="r", replacement=PlainText(text="withheld"))
     async with watched.watch() as one:
-        events = await anext(one.bulks)
+        events = await one.take_events()
     redacted = RedactedTurns()
     reply = events[-1]
     first = reply.format_for(redacted)
@@ -188,7 +190,7 @@ async def test_form_for_readers_is_made_again_after_a_redaction(watched: Watched
     assert reply.format_for(redacted) is first
     await watched.story.append_events(redaction)
     async with watched.watch(3) as one:
-        (withheld,) = await anext(one.bulks)
+        (withheld,) = await one.take_events()
     withheld.format_for(redacted)
     data = [form.data for by in (redacted, None) if (form := reply.format_for(by))]
     assert [b"a secret" in each for each in data] == [False, True]
