@@ -256,7 +256,13 @@ class EventReading:
             position=position,
             upto=state.head.sequence if selection.tokens else None,
         )
-        return _iterate_session_stream(session, items, position, selection, redacted)
+        return _iterate_session_stream(
+            session=session,
+            streamed=items,
+            start=position,
+            selection=selection,
+            redacted=redacted,
+        )
 
     async def _find_reply(self, state: SessionState, position: SessionPosition) -> SessionPosition:
         """Return the position in the reply to the open turn, if that began before a sequence."""

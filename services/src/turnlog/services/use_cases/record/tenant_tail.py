@@ -117,7 +117,7 @@ TailItem = TailEvent | StreamedEvent
 """An event, or a piece of a reply for those who ask for tokens."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class _Follower:
     """What came for a watcher that it has not taken yet."""
 
@@ -153,7 +153,7 @@ class _Follower:
         return taken
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class TenantTail:
     """The reading that the watchers of a tenant share, for as long as there are some."""
 
@@ -278,11 +278,11 @@ class TenantTails:
     ) -> AsyncGenerator[tuple[TenantTail, _Follower]]:
         tail = self._tails.get(tenant)
         if tail is None or tail.failure is not None:
-            tail = self._tails[tenant] = TenantTail(position)
+            tail = self._tails[tenant] = TenantTail(position=position)
             tail.readings.append(asyncio.create_task(tail.run(self.log, tenant)))
         if has_tokens and len(tail.readings) == 1:
             tail.readings.append(asyncio.create_task(tail.read_tokens(self.tokens, tenant)))
-        follower = _Follower(has_tokens)
+        follower = _Follower(has_tokens=has_tokens)
         tail.followers.append(follower)
         try:
             yield tail, follower
