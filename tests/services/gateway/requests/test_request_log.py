@@ -8,6 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.services.gateway.gateway_service import RunningGateway
+from turnlog.services.platform.telemetry.log_traces import add_trace_ids
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -51,3 +52,14 @@ async def test_request_log_names_the_route_and_contains_no_client_input(
             await gateway.http.get("/page/index.html")
     assert get_lines(logs, "logged") == EXPECTED_LINES
     assert "hunter2" not in str(logs).lower()
+
+
+async def test_line_of_a_request_names_the_trace_of_its_caller(bare: RunningGateway) -> None:
+    trace = "0af7651916cd43dd8448eb211c80319c"
+    with capture_logs(processors=[add_trace_ids]) as logs:
+        async with bare.start_another_gateway(tenant="traced") as gateway:
+            headers = {"traceparent": f"00-{trace}-b7ad6b7169203331-01"}
+            await gateway.http.get("/v1/sessions/none", headers=headers)
+            await gateway.http.get("/v1/sessions/none")
+    lines = [each for each in logs if each["event"] == "request" and each["tenant"] == "traced"]
+    assert [each.get("trace_id") for each in lines] == [trace, None]

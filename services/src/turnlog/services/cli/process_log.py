@@ -15,6 +15,7 @@ from typing import Literal, TextIO
 import structlog
 
 from turnlog.services.platform.process_settings import LogLevel
+from turnlog.services.platform.telemetry.log_traces import add_trace_ids
 
 
 def configure_log(
@@ -39,6 +40,7 @@ def configure_log(
             partial(_drop_shown_events, frozenset(shown_events)),
             structlog.processors.add_log_level,
             add_time,
+            add_trace_ids,
             structlog.processors.format_exc_info,
             renderer,
         ],
@@ -57,6 +59,7 @@ def configure_log(
                 structlog.stdlib.add_log_level,
                 structlog.stdlib.add_logger_name,
                 add_time,
+                add_trace_ids,
             ],
         )
     )

@@ -132,9 +132,10 @@ def build_app(deps: GatewayDependencies) -> FastAPI:
             api_paths.ASSEMBLE: settings.import_limit,
         },
     )
-    app.add_middleware(TracingMiddleware, tracing=deps.tracing)
     app.add_middleware(RequestPacing)
     app.add_middleware(RequestLog, tenant=settings.tenant, find_route=find_route)
+    # Outermost, so that the line of a request names its trace.
+    app.add_middleware(TracingMiddleware, tracing=deps.tracing)
     return app
 
 
