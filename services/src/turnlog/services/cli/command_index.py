@@ -28,6 +28,7 @@ from turnlog.services.cli.commands import (
 from turnlog.services.cli.forecasts import forecast_commands
 from turnlog.services.cli.knowledge import knowledge_commands
 from turnlog.services.cli.overrides import override_commands
+from turnlog.services.cli.overview import top_commands
 from turnlog.services.cli.quotas import quota_commands
 from turnlog.services.cli.segments import segment_commands
 from turnlog.services.cli.usage import usage_commands
@@ -89,6 +90,7 @@ COMMAND_SECTIONS: Final = (
             CommandEntry("cache-breaks", growth_commands.list_cache_breaks),
             CommandEntry("forecast", forecast_commands.forecast_session),
             CommandEntry("usage", usage_commands.show_usage),
+            CommandEntry("top", top_commands.show_top),
             CommandEntry("prompt", session_commands.show_prompt),
             CommandEntry("tool", session_commands.show_tool_result),
             CommandEntry("why", audit_commands.explain_turn),

@@ -1,0 +1,1 @@
+"""`turnlog top`: all sessions at once, live in a terminal."""
