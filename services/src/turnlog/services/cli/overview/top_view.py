@@ -13,7 +13,6 @@ from rich.text import Text
 from turnlog.contract.call_payloads import OverviewTiles, OverviewView
 from turnlog.contract.session_payloads import SessionRow
 from turnlog.contract.value_names import SessionOrder
-from turnlog.services.cli.views.session_view import render_budget_share
 from turnlog.services.cli.views.text_format import (
     escape_controls,
     format_cost,
@@ -21,7 +20,13 @@ from turnlog.services.cli.views.text_format import (
     format_date_time,
     format_duration,
 )
-from turnlog.services.cli.views.theme import BAD, MUTED, WARNING, create_listing
+from turnlog.services.cli.views.theme import (
+    BAD,
+    MUTED,
+    WARNING,
+    create_listing,
+    render_budget_share,
+)
 
 ORDER_KEYS: Final[Mapping[str, SessionOrder]] = {
     "n": "near",
@@ -38,6 +43,9 @@ _ORDER_WORDS: Final[Mapping[SessionOrder, str]] = {
     "last": "last",
     "opened": "opened",
 }
+
+_SHOWN_ORDERS: Final[tuple[SessionOrder, ...]] = ("near", "cost", "last")
+"""Those that have a column."""
 
 HEADER_LINES: Final = 7
 """Lines of a screen that are not of sessions."""
@@ -106,9 +114,10 @@ def _join_facts(name: str, *facts: Text) -> Text:
 
 def _render_sessions(screen: TopScreen) -> Table:
     table = create_listing(whole_width=True)
-    for order, justify in (("session", "left"), ("blueprint", "left"), ("turns", "right")):
-        table.add_column(order, no_wrap=True, justify=justify)
-    for order in ("near", "cost", "last"):
+    table.add_column("session", no_wrap=True)
+    table.add_column("blueprint", no_wrap=True)
+    table.add_column("turns", no_wrap=True, justify="right")
+    for order in _SHOWN_ORDERS:
         word = _ORDER_WORDS[order]
         title = Text(f"{word} ▼") if order == screen.order else Text(word)
         table.add_column(title, no_wrap=True, justify="right")
