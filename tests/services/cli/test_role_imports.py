@@ -29,8 +29,9 @@ UNUSED = {
 
 OPEN_ROLE = """
 import sys
-from turnlog.services.platform.lean_imports import import_structlog
+from turnlog.services.platform.lean_imports import import_structlog, omit_httpx_program
 import_structlog()
+omit_httpx_program()
 from turnlog.services.cli.actions.service_start import ROLE_SETTINGS, open_role
 from turnlog.services.cli.environment import read_settings
 from turnlog.services.platform.shutdown import Shutdown
