@@ -23,9 +23,15 @@ from tests.support.processes.process_host import (
     stop_cleanly,
     wait_for_file,
 )
-from tests.support.processes.separate_roles import build_settings
+from tests.support.processes.separate_roles import (
+    WITHOUT_LITELLM,
+    build_settings,
+    run_separate_roles,
+)
 from tests.support.processes.turnlog_process import TurnlogProcess
 from tests.support.servers.openai_server import OpenAIServer
+from tests.support.servers.postgres_server import PostgresServer
+from tests.support.webhooks.webhook_receiver import WebhookReceiver
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
@@ -160,6 +166,49 @@ async def run_service(host: ProcessHost) -> AsyncGenerator[RunningService]:
         yield RunningService(process, service)
     if process.returncode is None:
         await stop_cleanly(process)
+
+
+async def test_killed_projector_is_followed_by_another_one_that_repeats_little_and_skips_nothing(
+    provider: OpenAIServer, postgres_server: PostgresServer, tmp_path: Path
+) -> None:
+    receiver = WebhookReceiver()
+    async with (
+        receiver.listen(),
+        run_separate_roles(
+            tmp_path,
+            provider,
+            postgres_server,
+            {"TURNLOG_WEBHOOK_KEY": "5e" * 32, "TURNLOG_WEBHOOK_TARGETS": receiver.origin},
+        ) as roles,
+    ):
+        body = {"name": "sample", "url": receiver.url, "after": 0}
+        added = await roles.service.http.post("/v1/webhooks", json=body)
+        assert added.status_code == 201, added.text
+        sessions = [await play_turns(roles.service, 2) for _ in range(3)]
+        for session in sessions:
+            await receiver.wait_for_positions(set(await list_stored(roles.service, session)))
+        standby = await roles.machine.start_process("run", "projector", variables=WITHOUT_LITELLM)
+        roles.projector.kill_process()
+        await roles.projector.wait_for_exit()
+        sessions.append(await play_turns(roles.service, 2))
+        for session in sessions:
+            await receiver.wait_for_positions(set(await list_stored(roles.service, session)))
+        by_session = receiver.list_by_session()
+        for session in sessions:
+            first_seen = list(dict.fromkeys(by_session[session]))
+            assert first_seen == await list_stored(roles.service, session)
+        assert all(each.has_signature_of(added.json()["secret"]) for each in receiver.tried)
+        assert standby.returncode is None
+
+
+async def play_turns(service: LiveService, count: int) -> str:
+    """Open a session and cancel turns of it, which needs no worker."""
+    session = await service.open_session()
+    for _ in range(count):
+        await service.submit_turn(session)
+        answer = await service.http.post(f"/v1/sessions/{session}/cancel")
+        assert answer.status_code == 200, answer.text
+    return session
 
 
 async def check_forged_ones_are_refused(receiver: SampleReceiver) -> None:

@@ -9,7 +9,9 @@ import pytest
 
 from tests.services.cli.conftest import RunCommand
 from tests.support.processes.blocking_turnlog_up import run_blocking_turnlog_up
+from turnlog.contract.webhook_payloads import DeliveryFailureView, WebhookView
 from turnlog.events.errors import Refused
+from turnlog.services.cli.doctor.webhook_checks import find_webhook_fault
 from turnlog.services.platform.process_settings import AllInOneSettings
 from turnlog.services.webhooks.webhook_keys import KEY_FILE_NAME, WebhookKey, apply_webhook_key
 
@@ -53,6 +55,55 @@ def test_webhook_is_added_shown_paused_and_removed(
     assert "removed" in turnlog("webhooks", "remove", "billing", *hooked_here).out
     missing = turnlog("webhooks", "remove", "billing", *hooked_here)
     assert (missing.code, "unknown-webhook" in missing.err) == (3, True)
+
+
+def test_doctor_counts_the_webhooks_of_a_running_service(
+    turnlog: RunCommand, hooked_here: tuple[str, str]
+) -> None:
+    def find_webhooks() -> list[tuple[str, str]]:
+        found = turnlog("doctor", "-o", "json", *hooked_here).json
+        return [(each["verdict"], each["said"]) for each in found if each["what"] == "webhooks"]
+
+    assert find_webhooks() == [], "there is none"
+    turnlog("webhooks", "add", "sick", f"{TARGET}/in", *hooked_here)
+    assert find_webhooks() == [("good", "1, none is stopped or gave up a session")]
+    turnlog("webhooks", "remove", "sick", *hooked_here)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"status": "stopped"}, "billing is stopped: the receiver answered 503"),
+        ({"given_up": 2}, "billing gave up 2 sessions: the receiver answered 503"),
+        ({}, None),
+    ],
+)
+def test_check_warns_of_stopped_webhooks_and_of_sessions_that_were_given_up(
+    changes: dict[str, object], expected: str | None
+) -> None:
+    failure = DeliveryFailureView(
+        at="2026-11-29T10:00:00Z", position=7, status=503, detail="the receiver answered 503"
+    )
+    view = WebhookView(
+        name="billing",
+        id="5e",
+        url="https://hooks.example.org",
+        types=(),
+        blueprint=None,
+        attributes={},
+        added_at="2026-11-29T10:00:00Z",
+        status="active",
+        after=6,
+        waiting=1,
+        delivered=3,
+        delivered_at=None,
+        behind=1,
+        given_up=0,
+        failure=failure,
+    )
+    found = find_webhook_fault(view.model_copy(update=changes))
+    assert (found.said if found else None) == expected
+    assert found is None or "turnlog webhooks re" in found.fix
 
 
 def test_target_that_is_not_allowed_is_refused_with_the_setting_to_change(

@@ -5,13 +5,18 @@ from __future__ import annotations
 import os
 import signal
 import uuid
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.support.processes.live_service import LiveService, connect_service
-from tests.support.processes.process_host import ProcessHost, find_free_port, run_process_host
+from tests.support.processes.process_host import (
+    NO_VARIABLES,
+    ProcessHost,
+    find_free_port,
+    run_process_host,
+)
 from tests.support.processes.turnlog_process import TurnlogProcess
 from tests.support.servers.openai_server import OpenAIServer
 from tests.support.servers.postgres_server import PostgresServer
@@ -88,7 +93,10 @@ def build_settings(provider: OpenAIServer) -> dict[str, str]:
 
 @asynccontextmanager
 async def run_separate_roles(
-    folder: Path, provider: OpenAIServer, postgres: PostgresServer
+    folder: Path,
+    provider: OpenAIServer,
+    postgres: PostgresServer,
+    variables: Mapping[str, str] = NO_VARIABLES,
 ) -> AsyncGenerator[SeparateRoles]:
     """Run a gateway and a projector; tests start the workers themselves."""
     database = f"test_{uuid.uuid4().hex}"
@@ -104,7 +112,7 @@ async def run_separate_roles(
         }
         async with (
             connect_service(f"http://127.0.0.1:{port}", server.url) as service,
-            run_process_host(folder, build_settings(provider) | places) as host,
+            run_process_host(folder, {**build_settings(provider), **places, **variables}) as host,
         ):
             projector = await host.start_process("run", "projector", variables=WITHOUT_LITELLM)
             gateway = await host.start_process("run", "gateway", variables=WITHOUT_LITELLM)

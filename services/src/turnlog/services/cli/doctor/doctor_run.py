@@ -13,7 +13,12 @@ from inspect import isawaitable
 from pathlib import Path
 
 from turnlog.services.cli.client.service_location import is_answering, read_ready_address
-from turnlog.services.cli.doctor import machine_checks, nats_checks, setup_checks
+from turnlog.services.cli.doctor import (
+    machine_checks,
+    nats_checks,
+    setup_checks,
+    webhook_checks,
+)
 from turnlog.services.cli.doctor.check_findings import (
     CheckFinding,
     report_failure,
@@ -85,6 +90,7 @@ async def _check_roles(
             ),
             ("snapshot key", lambda: setup_checks.check_shared_key(gateway)),
             ("HTTP", lambda: _check_http(gateway.http, _find_running(address))),
+            ("webhooks", lambda: webhook_checks.check_webhooks(_find_running(address))),
             *_list_content_checks(gateway, worker, environ),
         ),
     )
@@ -104,6 +110,7 @@ async def _check_directory(
             ("data directory", lambda: machine_checks.check_data_dir(data_dir)),
             ("disk", lambda: machine_checks.check_disk(data_dir)),
             ("HTTP", lambda: _check_http(settings.http, running)),
+            ("webhooks", lambda: webhook_checks.check_webhooks(running)),
             ("NATS", lambda: () if running else _check_nats_port(settings)),
             ("clock", lambda: machine_checks.check_clock(data_dir)),
             ("read models", lambda: setup_checks.check_database(database)),

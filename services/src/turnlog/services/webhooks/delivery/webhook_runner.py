@@ -55,6 +55,9 @@ BATCH_EVENTS: Final = 256
 BATCH_BYTES: Final = 4 * 1024 * 1024
 """Bytes of events after which a batch ends; one event may have more."""
 
+DECODED_IN_A_ROW: Final = 16
+"""Events that are decoded before other tasks run."""
+
 LANE_EVENTS: Final = 16
 """Events of a session that is behind that are read together."""
 
@@ -211,7 +214,9 @@ class WebhookRunner:
             self._room.clear()
             await self._room.wait()
         sessions: dict[str, list[RecordedEvent]] = {}
-        for raw in batch:
+        for number, raw in enumerate(batch, 1):
+            if number % DECODED_IN_A_ROW == 0:
+                await asyncio.sleep(0)
             event = self._decode(raw)
             if event is None or not await self._is_selected(event):
                 continue
