@@ -14,9 +14,11 @@ import asyncio
 import json
 import logging
 import math
-import time
+import os
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from itertools import repeat
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -48,12 +50,14 @@ from turnlog.projections.forecast.session_forecast import (
 )
 from turnlog.services.audit.session_record import SessionRecord
 from turnlog.services.extensions.plugins import collect_installed
+from turnlog.services.use_cases.prompts.session_forecasts import (
+    BACKTEST_FILE,
+    MAX_OTHER_EVENTS,
+    MAX_OTHERS,
+)
 
 SESSIONS: Final = 23
 """Sessions of each kind."""
-
-OTHERS: Final = 12
-"""Other sessions that a forecast draws from, as many as the service takes."""
 
 POINTS: Final = 4
 """Most turns of a session after which it is forecast."""
@@ -64,8 +68,6 @@ TARGET: Final = 0.8
 MAX_WIDENING: Final = 2.0
 
 TABLE_FILE: Final = Path("docs/forecast.md")
-
-DATA_FILE: Final = Path("services/src/turnlog/services/use_cases/prompts/forecast_backtest.json")
 
 COMMAND: Final = "python -m benchmarks.forecast_backtest --write"
 
@@ -100,37 +102,38 @@ class TurnFacts:
     """The rule and the component of the limit that it reached."""
 
 
-async def main() -> None:
+def main() -> None:
     """Play, forecast, calibrate and print."""
     options = _parse_arguments()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    kinds = [each for each in PLAYED_KINDS if not options.kind or options.kind in each.name]
     points = list[BacktestPoint]()
-    for kind in PLAYED_KINDS:
-        if options.kind and options.kind not in kind.name:
-            continue
-        began = time.monotonic()
-        records = await play_kind(kind, options.sessions)
-        found = forecast_kind(kind, records)
-        points += found
-        took = time.monotonic() - began
-        print(
-            f"{kind.name}: {len(records)} sessions, {len(found)} forecasts, {took:.0f} s",
-            flush=True,
-        )
-    report = build_report(points, options.sessions * len({each.kind for each in points}))
+    with ProcessPoolExecutor(options.processes) as processes:
+        for kind, found in zip(
+            kinds, processes.map(test_kind, kinds, repeat(options.sessions)), strict=True
+        ):
+            points += found
+            print(f"{kind.name}: {len(found)} forecasts", flush=True)
+    report = build_report(points, options.sessions * len(kinds))
     table = format_table(report)
     print(table)
     if options.write:
-        DATA_FILE.write_text(json.dumps(report, indent=1) + "\n")
+        BACKTEST_FILE.write_text(json.dumps(report, indent=1) + "\n")
         write_table(table)
 
 
 def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="forecast_backtest", description=__doc__)
     parser.add_argument("--sessions", type=int, default=SESSIONS, help="of each kind")
+    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="at a time")
     parser.add_argument("--kind", help="only kinds with this in their name")
     parser.add_argument("--write", action="store_true", help="write the figures and the table")
     return parser.parse_args()
+
+
+def test_kind(kind: PlayedKind, sessions: int) -> list[BacktestPoint]:
+    """Play the sessions of a kind, and forecast them."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    return forecast_kind(kind, asyncio.run(play_kind(kind, sessions)))
 
 
 async def play_kind(kind: PlayedKind, sessions: int) -> list[SessionRecord]:
@@ -148,12 +151,12 @@ def forecast_kind(kind: PlayedKind, records: Sequence[SessionRecord]) -> list[Ba
         blobs |= record.blobs
     points = list[BacktestPoint]()
     for number, record in enumerate(records):
-        others = [*records[number + 1 :], *records[:number]][:OTHERS]
+        others = [*records[number + 1 :], *records[:number]][:MAX_OTHERS]
         facts, ends = _read_turns(record.events), _find_ends(record.events)
         for after in _choose_points(facts, ends, number):
             inputs = ForecastInputs(
                 events=record.events[: ends[after] + 1],
-                others=tuple(each.events for each in others),
+                others=tuple(each.events[:MAX_OTHER_EVENTS] for each in others),
                 blobs=blobs,
                 installed=collect_installed(),
                 default_model=MODEL,
@@ -395,4 +398,4 @@ def write_table(table: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    main()

@@ -26,7 +26,7 @@ from turnlog.contract.memory_payloads import (
     ForecastView,
 )
 from turnlog.events.content import Digest
-from turnlog.events.envelope import RecordedEvent
+from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.projections.audit.record.session_replay import collect_blob_digests
 from turnlog.projections.forecast.session_forecast import (
@@ -60,6 +60,9 @@ MAX_OTHER_EVENTS: Final = 400
 
 MAX_OTHERS: Final = 12
 """Other sessions of the blueprint that are drawn from, those with the latest events."""
+
+SLICE_EVENTS: Final = 64
+"""Events that are read and decoded before other work of the event loop."""
 
 MAX_CACHED: Final = 64
 """Forecasts that are cached."""
@@ -177,11 +180,8 @@ class SessionForecasts:
     ) -> ForecastInputs:
         before, events = await self._load_latest_events(state)
         others = [await self._load_first_events(state.tenant, each) for each in rows]
-        digests = chain(
-            list_state_blobs(state),
-            collect_blob_digests(events),
-            *(collect_blob_digests(each) for each in others),
-        )
+        named = await run_in_thread(lambda: collect_blob_digests(chain(events, *others)))
+        digests = chain(list_state_blobs(state), named)
         records = SessionRecordLoader(self.time_travel.command_handler)
         return ForecastInputs(
             events=tuple(events),
@@ -205,17 +205,27 @@ class SessionForecasts:
         if start > 0:
             before = (await self.time_travel.load_state_at(tenant, session, start)).state_after
         head = before.head if before else None
-        handler = self.time_travel.command_handler
-        return before, await handler.read_events_upto(tenant, session, head, last)
+        return before, await self._read_in_slices(tenant, session, head, last)
+
+    async def _read_in_slices(
+        self, tenant: str, session: str, head: ChainHead | None, upto: int
+    ) -> list[RecordedEvent]:
+        """Return the events after a head; the event loop goes on between the slices."""
+        handler, events = self.time_travel.command_handler, list[RecordedEvent]()
+        while (after := head.sequence if head else 0) < upto:
+            end = min(upto, after + SLICE_EVENTS)
+            events += await handler.read_events_upto(tenant, session, head, end)
+            head = events[-1].head
+            await asyncio.sleep(0)
+        return events
 
     async def _load_first_events(
         self, tenant: str, row: ListedSession
     ) -> tuple[RecordedEvent, ...]:
         """Return the first events of another session; none if it cannot be read."""
         upto = min(row.sequence, MAX_OTHER_EVENTS)
-        handler = self.time_travel.command_handler
         try:
-            return tuple(await handler.read_events_upto(tenant, row.session, None, upto))
+            return tuple(await self._read_in_slices(tenant, row.session, None, upto))
         except (Corrupt, Refused):
             return ()
 
