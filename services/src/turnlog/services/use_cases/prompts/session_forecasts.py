@@ -55,10 +55,10 @@ MAX_OWN_EVENTS: Final = 2_000
 MAX_READ_EVENTS: Final = 10_000
 """Latest events that are read where a window refers to older ones."""
 
-MAX_OTHER_EVENTS: Final = 400
+MAX_OTHER_EVENTS: Final = 300
 """First events of each other session that are read."""
 
-MAX_OTHERS: Final = 12
+MAX_OTHERS: Final = 8
 """Other sessions of the blueprint that are drawn from, those with the latest events."""
 
 SLICE_EVENTS: Final = 64
