@@ -11,10 +11,9 @@ from tests.agent_programs.children.child_harness import (
 )
 from tests.support.sessions.session_harness import TENANT, TESTER
 from turnlog.events.model.session_events import SessionOpened
-from turnlog.events.model.webhook_events import WebhookFilter
 from turnlog.projections.blueprint.schema.blueprint_model import compute_history_reach
 from turnlog.projections.session.commands import OpenSession
-from turnlog.services.webhooks.delivery.event_selection import SessionOpenings
+from turnlog.services.sessions.session_openings import SessionOpenings, SessionSelection
 
 
 async def run_team_with_attributes() -> TeamHarness:
@@ -34,18 +33,14 @@ async def run_team_with_attributes() -> TeamHarness:
     return team
 
 
-async def list_selected(team: TeamHarness, chosen: WebhookFilter) -> set[str]:
-    """Return the sessions of which a filter selects all events; it must not select only some."""
+async def list_selected(team: TeamHarness, chosen: SessionSelection) -> set[str]:
+    """Return the sessions that are selected."""
     openings = SessionOpenings(team.house.log)
-    selected = set[str]()
-    for session in ("s", *team.list_children()):
-        found = {
-            await openings.has_selected_session(event, chosen)
-            for event in reversed(team.house.list_events(session))
-        }
-        assert len(found) == 1, session
-        selected |= {session} if found == {True} else set()
-    return selected
+    return {
+        session
+        for session in ("s", *team.list_children())
+        if await openings.has_selected_session(TENANT, session, chosen)
+    }
 
 
 async def test_filter_by_blueprint_or_attribute_selects_children_with_their_parent() -> None:
@@ -54,7 +49,7 @@ async def test_filter_by_blueprint_or_attribute_selects_children_with_their_pare
     assert len(everybody) == 3
     opened = team.house.list_events("s")[0].event
     assert isinstance(opened, SessionOpened)
-    assert await list_selected(team, WebhookFilter(blueprint=opened.blueprint.name)) == everybody
-    assert await list_selected(team, WebhookFilter(attributes={"desk": "d-1"})) == everybody
-    assert await list_selected(team, WebhookFilter(blueprint="another")) == set()
-    assert await list_selected(team, WebhookFilter(attributes={"desk": "d-2"})) == set()
+    assert await list_selected(team, SessionSelection(blueprint=opened.blueprint.name)) == everybody
+    assert await list_selected(team, SessionSelection(attributes={"desk": "d-1"})) == everybody
+    assert await list_selected(team, SessionSelection(blueprint="another")) == set()
+    assert await list_selected(team, SessionSelection(attributes={"desk": "d-2"})) == set()

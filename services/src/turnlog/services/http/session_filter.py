@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import fields
 from typing import Annotated, Final
 
@@ -96,31 +95,35 @@ class SessionFilter(BaseModel):
         """
         for name in ("q", "blueprint", "origin", "profile", "phase", "failure", "label"):
             check_text(getattr(self, name) or "", name)
-        extra: dict[str, str] = self.model_extra or {}
-        if len(extra) > MAX_ATTRIBUTE_FILTERS:
-            detail = f"the request filters by {len(extra)} attributes"
-            fix = f"filter by at most {MAX_ATTRIBUTE_FILTERS}"
-            raise Refused("too-many-filters", detail, field=_ATTRIBUTE_SPELLING, fix=fix)
         return SessionQuery(
             **self.model_dump(include=_CONDITIONS),
-            attributes=self._parse_attributes(extra),
+            attributes=parse_attribute_filters(self),
             since=convert_to_utc(self.since, "since") if self.since else None,
             until=convert_to_utc(self.until, "until") if self.until else None,
         )
 
-    def _parse_attributes(self, parameters: Mapping[str, str]) -> dict[str, str]:
-        """Return the value by attribute, of parameters in either spelling."""
-        attributes: dict[str, str] = {}
-        for parameter, value in parameters.items():
-            found = ATTRIBUTE_PARAMETER.fullmatch(parameter)
-            if found is None:
-                near = suggest_word(parameter[:80], (*type(self).model_fields, _ATTRIBUTE_SPELLING))
-                field = format_sent_name(parameter)
-                raise Refused("invalid", "no such parameter", field=field, fix=near)
-            name = check_text(found["dotted"] or found["bracketed"], "query")
-            if name in attributes:
-                detail = "the attribute is given twice"
-                field = format_sent_name(parameter)
-                raise Refused("invalid", detail, field=field, fix="send it once")
-            attributes[name] = check_text(value, format_sent_name(parameter))
-        return attributes
+
+def parse_attribute_filters(query: BaseModel) -> dict[str, str]:
+    """Return the value by attribute, of the parameters that a model does not know.
+
+    Raises `Refused` for those that are no attributes, in either spelling.
+    """
+    parameters: dict[str, str] = query.model_extra or {}
+    if len(parameters) > MAX_ATTRIBUTE_FILTERS:
+        detail = f"the request filters by {len(parameters)} attributes"
+        fix = f"filter by at most {MAX_ATTRIBUTE_FILTERS}"
+        raise Refused("too-many-filters", detail, field=_ATTRIBUTE_SPELLING, fix=fix)
+    attributes: dict[str, str] = {}
+    for parameter, value in parameters.items():
+        found = ATTRIBUTE_PARAMETER.fullmatch(parameter)
+        if found is None:
+            near = suggest_word(parameter[:80], (*type(query).model_fields, _ATTRIBUTE_SPELLING))
+            field = format_sent_name(parameter)
+            raise Refused("invalid", "no such parameter", field=field, fix=near)
+        name = check_text(found["dotted"] or found["bracketed"], "query")
+        if name in attributes:
+            detail = "the attribute is given twice"
+            field = format_sent_name(parameter)
+            raise Refused("invalid", detail, field=field, fix="send it once")
+        attributes[name] = check_text(value, format_sent_name(parameter))
+    return attributes

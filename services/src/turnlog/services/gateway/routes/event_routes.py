@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -31,7 +31,9 @@ from turnlog.services.http.headers import (
 )
 from turnlog.services.http.problem_details import ProblemDetails, convert_error
 from turnlog.services.http.request_tenant import RequestTenant
+from turnlog.services.http.session_filter import ATTRIBUTE_FILTER, parse_attribute_filters
 from turnlog.services.http.sse import create_sse_response, encode_frame
+from turnlog.services.sessions.session_openings import SessionSelection
 from turnlog.services.use_cases.record.event_reading import (
     DEFAULT_PAGE_SIZE,
     EventReading,
@@ -92,6 +94,36 @@ class EventRange(BaseModel):
 EventRangeQuery = Annotated[EventRange, Query()]
 
 
+class TenantEventRange(EventRange):
+    """The query parameters that select events of all sessions.
+
+    Other parameters than those of attributes are refused, for ignoring one would select too much.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    session: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}\*?$")] | None = None
+    """The id of the session, or how it begins: `support-*`."""
+    blueprint: Annotated[str, Field(max_length=200)] | None = None
+    """The name of the blueprint that the session was opened with. A coordinator's children are
+    opened with that of their parent.
+    """
+
+    def select_events(self) -> EventSelection:
+        """Return which events of which sessions are selected."""
+        return replace(
+            super().select_events(),
+            sessions=SessionSelection(
+                session=self.session,
+                blueprint=self.blueprint,
+                attributes=parse_attribute_filters(self),
+            ),
+        )
+
+
+TenantEventRangeQuery = Annotated[TenantEventRange, Query()]
+
+
 @router.get(
     api_paths.SESSION_EVENTS,
     response_class=Response,
@@ -148,9 +180,10 @@ _TENANT_LINES: Final = [
         }
     },
     summary="List the events of all sessions",
+    openapi_extra={"parameters": [ATTRIBUTE_FILTER]},
 )
 async def list_tenant_events(
-    tenant: RequestTenant, events: Events, event_range: EventRangeQuery, request: Request
+    tenant: RequestTenant, events: Events, event_range: TenantEventRangeQuery, request: Request
 ) -> Response:
     """Return the events of all sessions after a stream sequence.
 

@@ -38,6 +38,7 @@ from turnlog.services.audit.redactions import RedactionCache, load_session_redac
 from turnlog.services.caches.state_cache import refuse_unknown_session
 from turnlog.services.command_handling.row_waits import refuse_future
 from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.sessions.session_openings import SessionOpenings, SessionSelection
 from turnlog.services.use_cases.record.streamed_pieces import build_piece
 from turnlog.services.use_cases.record.tenant_tail import (
     StreamedEvent,
@@ -57,6 +58,9 @@ _CURSOR_PATTERN: Final = re.compile(rf"{_NUMBER}(?:\.{_NUMBER}\.{_NUMBER}\.{_NUM
 """A position, and where the reader of a session's tokens is in the reply to its open turn."""
 
 
+ALL_SESSIONS: Final = SessionSelection()
+
+
 @dataclass(frozen=True, slots=True)
 class EventSelection:
     """Which events to read, and in which form."""
@@ -67,6 +71,8 @@ class EventSelection:
     """Whether the stored bytes of texts are given that are withheld from other readers."""
     tokens: bool = False
     """Whether a stream has the replies too while they are generated."""
+    sessions: SessionSelection = ALL_SESSIONS
+    """Of which sessions, where all are read."""
 
     def has_selected_name(self, event: RecordedEvent) -> bool:
         """Return whether an event has one of the selected names."""
@@ -111,9 +117,12 @@ class EventReading:
     """The redactions that decide what readers of all sessions get."""
     tails: TenantTails = field(init=False)
     """What comes, for those who watch all sessions."""
+    openings: SessionOpenings = field(init=False)
+    """How the sessions were opened that are selected by it."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tails", TenantTails(self.log, self.tokens))
+        object.__setattr__(self, "openings", SessionOpenings(self.log))
 
     @property
     def log(self) -> EventLog:
@@ -176,7 +185,7 @@ class EventReading:
                     event = _decode_raw_event(raw)
                     if event is None:
                         unreadable.append(raw.stream_sequence)
-                    elif selection.has_selected_name(event):
+                    elif await self._is_selected(event, selection):
                         page.append(redacted.format_for_reader(event))
             except StreamHole:
                 if position == after:
@@ -184,6 +193,11 @@ class EventReading:
                 more = True
         head = TenantPageHead(after=position, more=more, unreadable=tuple(unreadable))
         return TenantEventPage(head, page)
+
+    async def _is_selected(self, event: RecordedEvent, selection: EventSelection) -> bool:
+        return selection.has_selected_name(event) and await self.openings.has_selected_session(
+            event.tenant, event.session, selection.sessions
+        )
 
     async def _check_position(self, tenant: str, position: int) -> None:
         """Refuse a stream sequence that the log has not reached."""
@@ -210,7 +224,7 @@ class EventReading:
                 if left == 0:
                     return
                 event = _decode_raw_event(raw)
-                if event is not None and selection.has_selected_name(event):
+                if event is not None and await self._is_selected(event, selection):
                     yield redacted.format_for_reader(event)
                     left = None if left is None else left - 1
 
@@ -288,7 +302,20 @@ class EventReading:
             None if selection.stored else await self.redactions.load_redactions(self.log, tenant)
         )
         bulks = self.tails.stream_events(tenant, place, has_tokens=selection.tokens)
-        return _iterate_tenant_stream(bulks, place, selection, redacted)
+        events = _iterate_tenant_stream(bulks, place, selection, redacted)
+        if selection.sessions == ALL_SESSIONS:
+            return events
+        return self._select_sessions(tenant, events, selection.sessions)
+
+    async def _select_sessions(
+        self, tenant: str, streamed: AsyncGenerator[StreamedEvent], sessions: SessionSelection
+    ) -> AsyncGenerator[StreamedEvent]:
+        async with aclosing(streamed) as events:
+            async for event in events:
+                if not event.session or await self.openings.has_selected_session(
+                    tenant, event.session, sessions
+                ):
+                    yield event
 
 
 def _decode_raw_event(raw: RawEvent) -> RecordedEvent | None:

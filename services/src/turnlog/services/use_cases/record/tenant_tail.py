@@ -48,6 +48,8 @@ class StreamedEvent:
     data: bytes
     cursor: str
     """The position to resume from; empty for what is sent of a reply to those who watch all."""
+    session: str = ""
+    """The session that it is of, where that is known."""
     frame: bytes | None = None
     """How it is sent, once it was encoded."""
 
@@ -110,7 +112,7 @@ class TailEvent:
 
     def _create_form(self, event: RecordedEvent, data: bytes) -> StreamedEvent:
         name = format_event_name(event.envelope.type)
-        return StreamedEvent(name, data, str(self.position))
+        return StreamedEvent(name, data, str(self.position), event.session)
 
 
 TailItem = TailEvent | StreamedEvent
@@ -189,7 +191,7 @@ class TenantTail:
             async for session, token in published:
                 if (piece := build_piece(session, token)) is not None:
                     data = piece.model_dump_json().encode()
-                    self._gather([StreamedEvent(piece.event, data, "")])
+                    self._gather([StreamedEvent(piece.event, data, "", session)])
 
     def _gather(self, items: Sequence[TailItem]) -> None:
         if not self.gathered:

@@ -22,11 +22,11 @@ from turnlog.events.store.ports import EventLog, TokenStream
 from turnlog.projections.webhooks.webhook_subscriptions import StoredWebhook
 from turnlog.services.audit.redactions import RedactionCache
 from turnlog.services.platform.shutdown import Shutdown
+from turnlog.services.sessions.session_openings import SessionOpenings
 from turnlog.services.webhooks.delivery.delivery_progress import (
     DeliveryProgress,
     resume_progress,
 )
-from turnlog.services.webhooks.delivery.event_selection import SessionOpenings
 from turnlog.services.webhooks.delivery.webhook_lease import (
     LEASE_SECONDS,
     ClaimLost,

@@ -36,11 +36,12 @@ from turnlog.projections.webhooks.webhook_subscriptions import StoredWebhook
 from turnlog.services.audit.redactions import RedactionCache
 from turnlog.services.command_handling.idempotent_commands import CommandMetadata
 from turnlog.services.platform.clock import Clock
+from turnlog.services.sessions.session_openings import SessionOpenings
 from turnlog.services.webhooks.delivery.delivery_progress import DeliveryProgress
 from turnlog.services.webhooks.delivery.event_selection import (
-    SessionOpenings,
     build_message,
     get_position_before,
+    get_session_selection,
     has_selected_type,
 )
 from turnlog.services.webhooks.delivery.webhook_lease import ClaimLost, WebhookLease
@@ -247,7 +248,7 @@ class WebhookRunner:
     async def _is_selected(self, event: RecordedEvent) -> bool:
         chosen = self.webhook.filter
         return has_selected_type(event, chosen) and await self.openings.has_selected_session(
-            event, chosen
+            event.tenant, event.session, get_session_selection(chosen)
         )
 
     async def _load_redactions(self) -> RedactedTurns:
