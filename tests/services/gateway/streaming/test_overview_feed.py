@@ -52,15 +52,15 @@ class CountedReading:
 
     near: int = 1
     readings: int = 0
-    fails: bool = False
+    failure: Exception | None = None
     read: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def load_overview(self, tenant: str, since: datetime | None) -> OverviewView:
         assert (tenant, since) == ("t", None)
         self.readings += 1
         self.read.set()
-        if self.fails:
-            raise Unavailable("database", "it does not answer")
+        if self.failure is not None:
+            raise self.failure
         return build_overview(self.near, self.readings)
 
 
@@ -126,11 +126,16 @@ async def test_unchanged_overview_is_not_sent_again(watched: WatchedFeed) -> Non
         assert read_near(await following) == 3
 
 
-async def test_watchers_wait_through_an_outage_of_the_database(watched: WatchedFeed) -> None:
-    watched.reading.fails = True
+@pytest.mark.parametrize(
+    "failure", [Unavailable("database", "it does not answer"), ZeroDivisionError("a fault of ours")]
+)
+async def test_watchers_wait_through_readings_that_fail(
+    watched: WatchedFeed, failure: Exception
+) -> None:
+    watched.reading.failure = failure
     async with aclosing(watched.create_feed().watch_overview("t")) as overviews:
         waiting = asyncio.ensure_future(anext(overviews))
         await watched.reading.read.wait()
-        watched.reading.fails = False
+        watched.reading.failure = None
         watched.signal.notify_readers()
         assert read_near(await waiting) == 1

@@ -9,10 +9,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
+import structlog
+
 from turnlog.contract.call_payloads import OverviewView
 from turnlog.events.errors import TurnlogError
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.services.use_cases.overview_reading import OverviewReading
+
+_log = structlog.get_logger("turnlog.overview")
 
 SECONDS_BETWEEN: Final = 1.0
 """Least seconds between two readings."""
@@ -83,8 +87,12 @@ class OverviewFeed:
         clock = asyncio.get_running_loop()
         while True:
             signal, began = self.signal.get_next_signal(), clock.time()
-            with suppress(TurnlogError):  # `/readyz` reports it, and a later reading is sent.
+            try:
                 watched.replace_latest(await self.overview.load_overview(*key))
+            except TurnlogError:
+                pass  # `/readyz` reports it, and a later reading is sent.
+            except Exception:  # noqa: BLE001 - whatever it is, watchers wait for the next reading
+                _log.exception("overview-not-read", tenant=key[0])
             await asyncio.sleep(max(SECONDS_BETWEEN, REST_SHARE * (clock.time() - began)))
             with suppress(TimeoutError):
                 async with asyncio.timeout(QUIET_SECONDS):
