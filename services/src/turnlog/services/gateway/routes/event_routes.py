@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -33,7 +33,6 @@ from turnlog.services.http.problem_details import ProblemDetails, convert_error
 from turnlog.services.http.request_tenant import RequestTenant
 from turnlog.services.http.session_filter import ATTRIBUTE_FILTER, parse_attribute_filters
 from turnlog.services.http.sse import create_sse_response, encode_frame
-from turnlog.services.sessions.session_openings import SessionSelection
 from turnlog.services.use_cases.record.event_reading import (
     DEFAULT_PAGE_SIZE,
     EventReading,
@@ -111,13 +110,14 @@ class TenantEventRange(EventRange):
 
     def select_events(self) -> EventSelection:
         """Return which events of which sessions are selected."""
-        return replace(
-            super().select_events(),
-            sessions=SessionSelection(
+        return (
+            super()
+            .select_events()
+            .narrow_to_sessions(
                 session=self.session,
                 blueprint=self.blueprint,
                 attributes=parse_attribute_filters(self),
-            ),
+            )
         )
 
 

@@ -13,9 +13,9 @@ refused, because they would never match.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Collection, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import structlog
@@ -73,6 +73,13 @@ class EventSelection:
     """Whether a stream has the replies too while they are generated."""
     sessions: SessionSelection = ALL_SESSIONS
     """Of which sessions, where all are read."""
+
+    def narrow_to_sessions(
+        self, *, session: str | None, blueprint: str | None, attributes: Mapping[str, str]
+    ) -> EventSelection:
+        """Return the selection of these events of some sessions only; see `SessionSelection`."""
+        sessions = SessionSelection(session=session, blueprint=blueprint, attributes=attributes)
+        return replace(self, sessions=sessions)
 
     def has_selected_name(self, event: RecordedEvent) -> bool:
         """Return whether an event has one of the selected names."""
@@ -359,11 +366,15 @@ async def _iterate_session_stream(
                 cursor = _format_cursor(position, selection)
                 if isinstance(item, TurnTokenEvent):
                     if (piece := build_piece(session, item)) is not None:
-                        yield StreamedEvent(piece.event, piece.model_dump_json().encode(), cursor)
+                        yield StreamedEvent(
+                            name=piece.event,
+                            data=piece.model_dump_json().encode(),
+                            cursor=cursor,
+                        )
                     continue
                 data = _format_event(item, redacted)
                 if (name := _select_event_name(item, selection.names)) is not None:
-                    yield StreamedEvent(name, data, cursor)
+                    yield StreamedEvent(name=name, data=data, cursor=cursor)
         except Corrupt as corrupt:
             yield _end_stream(corrupt, cursor)
 
@@ -397,7 +408,7 @@ def _end_stream(corrupt: Corrupt, cursor: str) -> StreamedEvent:
 
 def _create_unreadable(subject: str, detail: str, cursor: str) -> StreamedEvent:
     payload = UnreadablePayload(subject=subject, detail=detail)
-    return StreamedEvent(payload.event, payload.model_dump_json().encode(), cursor)
+    return StreamedEvent(name=payload.event, data=payload.model_dump_json().encode(), cursor=cursor)
 
 
 def _format_tail_event(event: TailEvent, redacted: RedactedTurns | None) -> StreamedEvent | None:

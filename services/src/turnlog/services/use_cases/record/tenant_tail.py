@@ -40,7 +40,7 @@ RETRY_SECONDS: Final = 0.5
 """Seconds between two tries to read what a watcher lacks."""
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, kw_only=True)
 class StreamedEvent:
     """What is sent of an event, or of a reply."""
 
@@ -112,7 +112,7 @@ class TailEvent:
 
     def _create_form(self, event: RecordedEvent, data: bytes) -> StreamedEvent:
         name = format_event_name(event.envelope.type)
-        return StreamedEvent(name, data, str(self.position), event.session)
+        return StreamedEvent(name=name, data=data, cursor=str(self.position), session=event.session)
 
 
 TailItem = TailEvent | StreamedEvent
@@ -191,7 +191,9 @@ class TenantTail:
             async for session, token in published:
                 if (piece := build_piece(session, token)) is not None:
                     data = piece.model_dump_json().encode()
-                    self._gather([StreamedEvent(piece.event, data, "", session)])
+                    self._gather(
+                        [StreamedEvent(name=piece.event, data=data, cursor="", session=session)]
+                    )
 
     def _gather(self, items: Sequence[TailItem]) -> None:
         if not self.gathered:
