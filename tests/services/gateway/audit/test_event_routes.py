@@ -162,7 +162,7 @@ REFUSED = [
     ("after=99999999999999999999", "invalid", "after", None),
     ("limit=0", "invalid", "limit", None),
     ("limit=1001", "invalid", "limit", None),
-    ("befor=1", "invalid", "befor", "use one of: after, limit, stored, types"),
+    ("befor=1", "invalid", "befor", "use one of: after, limit, stored, tokens, types"),
 ]
 
 
