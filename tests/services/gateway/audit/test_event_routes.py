@@ -162,7 +162,7 @@ REFUSED = [
     ("after=99999999999999999999", "invalid", "after", None),
     ("limit=0", "invalid", "limit", None),
     ("limit=1001", "invalid", "limit", None),
-    ("befor=1", "invalid", "befor", "use one of: after, limit, stored, tokens, types"),
+    ("befor=1", "invalid", "befor", None),
 ]
 
 
@@ -176,6 +176,21 @@ async def test_event_filter_that_cannot_match_is_refused(idle: RunningGateway) -
                 query
             )
             assert fix is None or problem["fix"] == fix
+
+
+async def test_parameter_that_there_is_not_is_refused_with_those_there_are(
+    idle: RunningGateway,
+) -> None:
+    session = await idle.open_session()
+    for path, known in (
+        (f"/v1/sessions/{session}/events", "after, limit, stored, tokens, types"),
+        (
+            "/v1/events",
+            "after, attribute.NAME, blueprint, limit, session, stored, tokens, types",
+        ),
+    ):
+        answer = await idle.http.get(f"{path}?befor=1")
+        assert answer.json()["fix"] == f"use one of: {known}"
 
 
 async def test_unsupported_response_format_is_refused_with_406(idle: RunningGateway) -> None:
