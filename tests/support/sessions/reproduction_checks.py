@@ -17,6 +17,7 @@ from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.store.memory_log import MemoryBlobStore, MemoryLog
 from turnlog.events.store.ports import BlobStore, EventLog, RawEvent
+from turnlog.events.stray_messages import is_stray
 from turnlog.projections.audit.record.session_replay import collect_blob_digests
 from turnlog.projections.audit.verify.session_verification import (
     VerificationContext,
@@ -87,8 +88,9 @@ def find_unreproducible_calls(
 
 
 async def find_unreproducible_calls_on(log: EventLog, blobs: BlobStore, tenant: str) -> list[str]:
-    """Say the same of a log that is elsewhere."""
-    raws = [raw async for bulk in log.stream_raw_events(tenant, 0, live=False) for raw in bulk]
+    """Say the same of a log that is elsewhere, where stray messages may be among the events."""
+    bulks = log.stream_raw_events(tenant, 0, live=False)
+    raws = [raw async for bulk in bulks for raw in bulk if not is_stray(raw.subject, raw.stored)]
     named = collect_blob_digests(decode_event(raw.stored, raw.stream_sequence) for raw in raws)
     return find_unreproducible_calls(
         raws, {(tenant, digest): await blobs.get_blob(tenant, digest) for digest in named}
