@@ -23,6 +23,8 @@ from tests.support.servers.openai_server import OpenAIServer
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
+IN_FLIGHT = re.compile(r"(\d+) in flight")
+
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -73,12 +75,15 @@ async def test_top_shows_a_turn_as_it_happens_and_obeys_keys(
     provider.queue_behaviours(ModelAnswer(tokens=("In ", "a moment."), gates={1: gate}))
     session = await up.service.open_session("assistant")
     with open_top(up) as terminal:
-        await asyncio.to_thread(terminal.read_until, lambda text: "0 in flight" in text)
+        shown = await asyncio.to_thread(terminal.read_until, lambda text: " in flight" in text)
+        # Turns of other tests wait for somebody.
+        (before,) = IN_FLIGHT.findall(shown)[-1:]
+        more, again = f" {int(before) + 1} in flight", f" {before} in flight"
         await up.service.submit_turn(session, "Now?")
-        shown = await asyncio.to_thread(terminal.read_until, lambda text: "1 in flight" in text)
+        shown = await asyncio.to_thread(terminal.read_until, lambda text: more in text)
         assert "budget ▼" in shown
         gate.set()
-        await asyncio.to_thread(terminal.read_until, lambda text: "0 in flight" in text)
+        await asyncio.to_thread(terminal.read_until, lambda text: again in text)
         terminal.press("c")
         shown = await asyncio.to_thread(terminal.read_until, lambda text: "cost ▼" in text)
         assert session[:8] in terminal.output

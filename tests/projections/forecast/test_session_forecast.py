@@ -181,8 +181,10 @@ async def test_input_that_grows_is_forecast_to_grow_on() -> None:
     found = await run_forecast(house)
     for turn in range(7, 20):
         await play_turn(house, 20, inputs={"state": "s" * 50 * turn})
-    assert found.turns is not None
-    assert found.turns.p50 == find_first_cut(house.list_events(), after=6)
+    # The turns are drawn by the record, which has times that are another one's at each run.
+    first = find_first_cut(house.list_events(), after=6)
+    assert found.turns is not None, "without its growth the input never reaches the budget"
+    assert found.turns.p10 <= first <= found.turns.p90
     assert found.expected is not None
     assert found.expected.limit.on == "state"
 
