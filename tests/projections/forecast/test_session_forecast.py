@@ -184,6 +184,7 @@ async def test_input_that_grows_is_forecast_to_grow_on() -> None:
     # The turns are drawn by the record, which has times that are another one's at each run.
     first = find_first_cut(house.list_events(), after=6)
     assert found.turns is not None, "without its growth the input never reaches the budget"
+    assert found.turns.p90 is not None
     assert found.turns.p10 <= first <= found.turns.p90
     assert found.expected is not None
     assert found.expected.limit.on == "state"
