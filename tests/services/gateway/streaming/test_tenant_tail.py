@@ -10,15 +10,22 @@ from dataclasses import dataclass, field
 import pytest
 
 from tests.projections.store.session_histories import StoredSession, build_opened, build_submitted
+from turnlog.events.async_tasks import Watch
 from turnlog.events.content import PlainText
-from turnlog.events.errors import StreamHole
+from turnlog.events.errors import StreamHole, Unavailable
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.turn_events import TurnCompleted
 from turnlog.events.store.memory_log import MemoryLog, MemoryTokenStream
-from turnlog.events.store.ports import RawEvent
+from turnlog.events.store.ports import PublishedToken, RawEvent
+from turnlog.events.tokens import Token
 from turnlog.projections.session_views.withheld_events import RedactedTurns
 from turnlog.services.use_cases.record import tenant_tail
-from turnlog.services.use_cases.record.tenant_tail import TailEvent, TailItem, TenantTails
+from turnlog.services.use_cases.record.tenant_tail import (
+    StreamedEvent,
+    TailEvent,
+    TailItem,
+    TenantTails,
+)
 
 
 @dataclass
@@ -174,6 +181,40 @@ async def test_loss_of_an_event_reaches_every_watcher(watched: WatchedLog) -> No
     async with watched.watch(5) as late:
         with pytest.raises(StreamHole):
             await late.read_up_to(6)
+
+
+@dataclass
+class DeafTokenStream(MemoryTokenStream):
+    """One that cannot be subscribed to at first."""
+
+    refusals: int = 1
+
+    @asynccontextmanager
+    async def open_tenant_watch(
+        self, tenant: str, wake: asyncio.Event
+    ) -> AsyncGenerator[Watch[PublishedToken]]:
+        if self.refusals:
+            self.refusals -= 1
+            raise Unavailable("nats", "no subscription")
+        async with super().open_tenant_watch(tenant, wake) as watch:
+            yield watch
+
+
+async def test_tokens_come_after_a_subscription_that_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tenant_tail, "RETRY_SECONDS", 0.01)
+    watched = WatchedLog(tokens=DeafTokenStream())
+    await watched.append_turns(1)
+    token = Token(call="1.1", attempt=1, offset=0, text="heard")
+    async with aclosing(watched.tails.stream_events("t", 2, has_tokens=True)) as bulks:
+        reading = asyncio.ensure_future(anext(bulks))
+        while not reading.done():
+            await watched.tokens.publish_token("t", "s", 1, token)
+            await asyncio.sleep(0.01)
+        (piece, *_) = reading.result()
+    assert isinstance(piece, StreamedEvent)
+    assert b"heard" in piece.data
 
 
 async def test_form_for_readers_is_made_again_after_a_redaction(watched: WatchedLog) -> None:

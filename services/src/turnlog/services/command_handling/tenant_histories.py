@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Generic, Protocol, TypeVar
@@ -100,6 +101,56 @@ class TenantStates(Generic[State, Record]):
     async def find_command(self, state: CommandRecords[Record], key: str) -> Record | None:
         """Return the record of an idempotency key, or None."""
         return state.commands_by_key.get(key)
+
+
+MAX_CACHED_HISTORIES: Final = 1_000
+
+
+@dataclass(frozen=True)
+class LastEventStates(Generic[State, Record]):
+    """The states of histories whose last event contains all of a state; the latest are cached.
+
+    They are changed under no idempotency key.
+    """
+
+    read: Callable[[Sequence[RecordedEvent]], State]
+    """Return the state that the last of these events contains."""
+    cached: OrderedDict[tuple[str, str], State] = field(
+        default_factory=OrderedDict[tuple[str, str], State]
+    )
+
+    def get_state(self, tenant: str, history: str) -> State | None:
+        """Return the cached state, or None."""
+        return self.cached.get((tenant, history))
+
+    def get_presumed_state(self, tenant: str, history: str) -> State | None:
+        """Return the cached state, or None; other processes are not expected to append."""
+        return self.get_state(tenant, history)
+
+    async def load_base_state(self, tenant: str, history: str) -> State | None:
+        """Return the cached state, or None."""
+        return self.get_state(tenant, history)
+
+    def fold_events(self, events: Sequence[RecordedEvent], state: State | None) -> State:
+        """Read the state and cache it, unless a later one is cached."""
+        del state
+        folded, key = self.read(events), (events[0].tenant, events[0].session)
+        cached = self.cached.get(key)
+        if cached is None or get_sequence(cached) < get_sequence(folded):
+            self.cached[key] = folded
+            self.cached.move_to_end(key)
+        while len(self.cached) > MAX_CACHED_HISTORIES:
+            self.cached.popitem(last=False)
+        return folded
+
+    def fold_appended_events(self, events: Sequence[RecordedEvent], state: State | None) -> State:
+        """Do the same; an append makes nothing else due."""
+        return self.fold_events(events, state)
+
+    async def find_command(self, state: State, key: str) -> Record | None:
+        """Return None."""
+        del state, key
+        return None
 
 
 @dataclass(frozen=True, slots=True)

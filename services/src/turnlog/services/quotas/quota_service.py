@@ -8,13 +8,10 @@ therefore see each other's reservations.
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 from turnlog.events import codec
-from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.quota_events import (
     QUOTA_LIMITS_FAMILY,
     QuotaBalance,
@@ -45,56 +42,13 @@ from turnlog.projections.quotas.turn_bound import TurnBound
 from turnlog.services.command_handling.idempotent_commands import (
     CommandMetadata,
     IdempotentCommandHandler,
-    get_sequence,
 )
 from turnlog.services.command_handling.tenant_histories import (
+    LastEventStates,
     LibraryParts,
     TenantHistory,
     TenantStates,
 )
-
-MAX_CACHED_BALANCES: Final = 1_000
-
-
-@dataclass(frozen=True, slots=True)
-class _BalanceStates:
-    """Caches the balances that were used last."""
-
-    cached: OrderedDict[tuple[str, str], UserBalance] = field(
-        default_factory=OrderedDict[tuple[str, str], UserBalance]
-    )
-
-    def get_state(self, tenant: str, history: str) -> UserBalance | None:
-        return self.cached.get((tenant, history))
-
-    def get_presumed_state(self, tenant: str, history: str) -> UserBalance | None:
-        return self.get_state(tenant, history)
-
-    async def load_base_state(self, tenant: str, history: str) -> UserBalance | None:
-        return self.get_state(tenant, history)
-
-    def fold_events(
-        self, events: Sequence[RecordedEvent], state: UserBalance | None
-    ) -> UserBalance:
-        del state
-        folded, key = read_balance(events), (events[0].tenant, events[0].session)
-        cached = self.cached.get(key)
-        if cached is None or get_sequence(cached) < get_sequence(folded):
-            self.cached[key] = folded
-            self.cached.move_to_end(key)
-        while len(self.cached) > MAX_CACHED_BALANCES:
-            self.cached.popitem(last=False)
-        return folded
-
-    def fold_appended_events(
-        self, events: Sequence[RecordedEvent], state: UserBalance | None
-    ) -> UserBalance:
-        return self.fold_events(events, state)
-
-    async def find_command(self, state: UserBalance, key: str) -> QuotaCommandRecord | None:
-        """Return None: balances are changed under no idempotency key."""
-        del state, key
-        return None
 
 
 @dataclass
@@ -119,7 +73,7 @@ class QuotaService:
         self._balances = IdempotentCommandHandler(
             log=self.parts.log,
             kind=LIBRARY_HISTORY,
-            states=_BalanceStates(),
+            states=LastEventStates[UserBalance, QuotaCommandRecord](read_balance),
             clock=self.parts.clock,
             create_id=self.parts.create_id,
             source=self.parts.source,

@@ -6,10 +6,8 @@ write says under which claim; one whose claim is not the last any more writes no
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 from turnlog.events.codec import decode_library_event
 from turnlog.events.content import Digest
@@ -40,15 +38,13 @@ from turnlog.services.command_handling.callers import Caller
 from turnlog.services.command_handling.idempotent_commands import (
     CommandMetadata,
     IdempotentCommandHandler,
-    get_sequence,
 )
 from turnlog.services.command_handling.tenant_histories import (
+    LastEventStates,
     LibraryParts,
     TenantHistory,
     TenantStates,
 )
-
-MAX_CACHED_PLACES: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,48 +62,8 @@ class _NoCommand:
     hash: Digest
 
 
-@dataclass(frozen=True, slots=True)
-class _PlaceStates:
-    """Caches the places that were used last."""
-
-    cached: OrderedDict[tuple[str, str], RecordedPlace] = field(
-        default_factory=OrderedDict[tuple[str, str], RecordedPlace]
-    )
-
-    def get_state(self, tenant: str, history: str) -> RecordedPlace | None:
-        return self.cached.get((tenant, history))
-
-    def get_presumed_state(self, tenant: str, history: str) -> RecordedPlace | None:
-        return self.get_state(tenant, history)
-
-    async def load_base_state(self, tenant: str, history: str) -> RecordedPlace | None:
-        return self.get_state(tenant, history)
-
-    def fold_events(
-        self, events: Sequence[RecordedEvent], state: RecordedPlace | None
-    ) -> RecordedPlace:
-        del state
-        folded, key = _read_place(events[-1]), (events[0].tenant, events[0].session)
-        cached = self.cached.get(key)
-        if cached is None or get_sequence(cached) < get_sequence(folded):
-            self.cached[key] = folded
-            self.cached.move_to_end(key)
-        while len(self.cached) > MAX_CACHED_PLACES:
-            self.cached.popitem(last=False)
-        return folded
-
-    def fold_appended_events(
-        self, events: Sequence[RecordedEvent], state: RecordedPlace | None
-    ) -> RecordedPlace:
-        return self.fold_events(events, state)
-
-    async def find_command(self, state: RecordedPlace, key: str) -> _NoCommand | None:
-        """Return None: places are changed under no idempotency key."""
-        del state, key
-        return None
-
-
-def _read_place(recorded: RecordedEvent) -> RecordedPlace:
+def _read_place(events: Sequence[RecordedEvent]) -> RecordedPlace:
+    recorded = events[-1]
     event = decode_library_event(recorded)
     if not isinstance(event, WebhookPlaceEvent):
         raise Corrupt(f"LIBRARY, stream sequence {recorded.stream_sequence}", "it has no place")
@@ -145,7 +101,7 @@ class WebhookService:
         self._places = IdempotentCommandHandler(
             log=self.parts.log,
             kind=LIBRARY_HISTORY,
-            states=_PlaceStates(),
+            states=LastEventStates[RecordedPlace, _NoCommand](_read_place),
             clock=self.parts.clock,
             create_id=self.parts.create_id,
             source=self.parts.source,

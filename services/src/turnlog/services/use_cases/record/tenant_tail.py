@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -19,7 +19,7 @@ from turnlog.events.async_tasks import cancel_tasks, stream_watch
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt, Unavailable
 from turnlog.events.registry import format_event_name
-from turnlog.events.store.ports import EventLog, RawEvent, TokenStream
+from turnlog.events.store.ports import EventLog, RawEvent, TokenStream, TurnTokenEvent
 from turnlog.events.stray_messages import decode_unless_stray
 from turnlog.projections.session_views.withheld_events import RedactedTurns
 from turnlog.services.use_cases.record.streamed_pieces import build_piece
@@ -37,7 +37,7 @@ the loop that turns need, and rarely between two steps of a turn.
 MAX_GATHER_SECONDS: Final = 0.4
 
 RETRY_SECONDS: Final = 0.5
-"""Seconds between two tries to read what a watcher lacks."""
+"""Seconds between two tries to read what a watcher lacks, or to hear of tokens."""
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -184,16 +184,21 @@ class TenantTail:
     async def read_tokens(self, tokens: TokenStream, tenant: str) -> None:
         """Pass on the replies that are generated, to those who ask for them."""
         wake = asyncio.Event()
-        async with (
-            tokens.open_tenant_watch(tenant, wake) as watch,
-            aclosing(stream_watch(wake, watch)) as published,
-        ):
-            async for session, token in published:
-                if (piece := build_piece(session, token)) is not None:
-                    data = piece.model_dump_json().encode()
-                    self._gather(
-                        [StreamedEvent(name=piece.event, data=data, cursor="", session=session)]
-                    )
+        while True:
+            with suppress(Unavailable):
+                async with (
+                    tokens.open_tenant_watch(tenant, wake) as watch,
+                    aclosing(stream_watch(wake, watch)) as published,
+                ):
+                    async for session, token in published:
+                        self._gather_piece(session, token)
+            await asyncio.sleep(RETRY_SECONDS)
+
+    def _gather_piece(self, session: str, token: TurnTokenEvent) -> None:
+        piece = build_piece(session, token)
+        if piece is not None:
+            data = piece.model_dump_json().encode()
+            self._gather([StreamedEvent(name=piece.event, data=data, cursor="", session=session)])
 
     def _gather(self, items: Sequence[TailItem]) -> None:
         if not self.gathered:
