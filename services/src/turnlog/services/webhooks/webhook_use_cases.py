@@ -62,8 +62,8 @@ class WebhookUseCases:
         found = await self.service.load_webhooks(tenant)
         end = await self.log.get_last_stream_sequence(tenant)
         views = [
-            await self._create_view(tenant, found.by_name[name], end)
-            for name in sorted(found.by_name)
+            self._create_view(webhook, await self._load_place(tenant, webhook), end)
+            for _, webhook in sorted(found.by_name.items())
         ]
         return WebhookPage(sequence=found.sequence, webhooks=tuple(views))
 
@@ -71,10 +71,12 @@ class WebhookUseCases:
         """Return how far a webhook has got, with every session that is behind."""
         found = await self.service.load_webhooks(tenant)
         webhook = found.get_webhook(check_text(name, "name"))
+        # Read once, so that the figures are of the sessions that are listed.
         place = await self._load_place(tenant, webhook)
+        end = await self.log.get_last_stream_sequence(tenant)
         return WebhookDeliveries(
             sequence=found.sequence,
-            webhook=await self._create_view(tenant, webhook, None),
+            webhook=self._create_view(webhook, place, end),
             sessions=tuple(
                 _create_session_view(each)
                 for each in sorted(place.behind, key=lambda each: each.after)
@@ -101,7 +103,7 @@ class WebhookUseCases:
         secret = key.derive_secret(caller.tenant, change.webhook.id)
         return AddedWebhook(
             sequence=change.webhooks.sequence,
-            webhook=await self._create_view(caller.tenant, change.webhook, None),
+            webhook=await self._load_view(caller.tenant, change.webhook),
             secret=secret if self._may_repeat_secret(change) else None,
         )
 
@@ -150,7 +152,7 @@ class WebhookUseCases:
         return await self._create_result(caller.tenant, change)
 
     async def _create_result(self, tenant: str, change: WebhookChange) -> WebhookResult:
-        view = await self._create_view(tenant, change.webhook, None)
+        view = await self._load_view(tenant, change.webhook)
         return WebhookResult(sequence=change.webhooks.sequence, webhook=view)
 
     def _find_key_fault(self, webhook: StoredWebhook) -> DeliveryFailure | None:
@@ -165,12 +167,12 @@ class WebhookUseCases:
         found = await self.service.load_place(tenant, webhook.id)
         return found.place if found else WebhookPlace(after=webhook.after)
 
-    async def _create_view(
-        self, tenant: str, webhook: StoredWebhook, end: int | None
-    ) -> WebhookView:
-        """Return a webhook as answers have it; `end` is the end of the log, if it is known."""
+    async def _load_view(self, tenant: str, webhook: StoredWebhook) -> WebhookView:
         place = await self._load_place(tenant, webhook)
-        last = await self.log.get_last_stream_sequence(tenant) if end is None else end
+        return self._create_view(webhook, place, await self.log.get_last_stream_sequence(tenant))
+
+    def _create_view(self, webhook: StoredWebhook, place: WebhookPlace, end: int) -> WebhookView:
+        """Return a webhook as answers have it; `end` is the end of the log."""
         key_fault = self._find_key_fault(webhook)
         failure = key_fault or place.stopped or _find_latest_failure(place)
         return WebhookView(
@@ -183,7 +185,7 @@ class WebhookUseCases:
             added_at=webhook.at,
             status="stopped" if key_fault else _get_status(webhook, place),
             after=place.after,
-            waiting=max(0, last - place.after),
+            waiting=max(0, end - place.after),
             delivered=place.delivered,
             delivered_at=place.delivered_at,
             behind=sum(not each.given_up for each in place.behind),
