@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -49,6 +50,42 @@ async def check_strip(platform: AgentService, browser: Browser, session: str) ->
     assert "cache broken: " in last
 
 
+async def check_compared_strips(platform: AgentService, browser: Browser, session: str) -> None:
+    """Require each call as it was and as it would be, to one scale, and both bills."""
+    change = {"sessions": [session], "ladder": {"drop_oldest_pairs": {"to": "80%"}}}
+    answer = await platform.http.post("/v1/what-if", json=change)
+    (found,) = (line for line in map(json.loads, answer.text.splitlines()) if "compared" in line)
+    strips = await browser.run_script(
+        "[...document.querySelectorAll('.compared figure')].map((it) => ({"
+        "bill: it.querySelector('figcaption span').innerText,"
+        "heights: [...it.querySelectorAll('.stack')].reverse().map((bar) => bar.style.height),"
+        "signs: [...it.querySelectorAll('.column')].reverse()"
+        ".map((bar) => bar.innerText.trim().replace(/\\s/g, ''))}))"
+    )
+    largest = max(
+        max(prompt["tokens"], prompt["budget"])
+        for call in found["compared"]
+        for prompt in (call["before"], call["after"])
+    )
+    for side, strip in zip(("before", "after"), strips, strict=True):
+        prompts = [call[side] for call in found["compared"]]
+        assert strip["signs"] == [
+            ("▲" if prompt["cut_by"] else "") + ("●" if prompt["lost_tokens"] else "")
+            for prompt in prompts
+        ]
+        heights = [float(each.removesuffix("%")) for each in strip["heights"]]
+        assert heights == pytest.approx(
+            [100 * prompt["tokens"] / largest for prompt in prompts], abs=0.01
+        )
+        bill = sum(prompt["cached_micro_dollars"] for prompt in prompts)
+        assert bill == found[side]["cached_micro_dollars"]
+        assert f"${bill / 1_000_000:.6f}".rstrip("0") in strip["bill"]
+        lost = sum(prompt["lost_tokens"] > 0 for prompt in prompts)
+        assert f"● {lost} caches lost, $" in strip["bill"]
+    before, after = (sum("●" in sign for sign in strip["signs"]) for strip in strips)
+    assert after < before
+
+
 @pytest.mark.slow("it drives a browser on a service of its own")
 async def test_losses_of_caches_and_a_ladder_with_fewer_are_shown_in_money(
     platform: AgentService, browser: Browser
@@ -77,5 +114,8 @@ async def test_losses_of_caches_and_a_ladder_with_fewer_are_shown_in_money(
     (verdict,) = await browser.run_script(build_texts_script(".verdict"))
     assert verdict == "what if drop_oldest_pairs to 80%"
     facts = await browser.run_script(build_texts_script("dl.facts dd"))
-    assert "if nothing expires" in facts[-1]
-    assert "\N{MINUS SIGN}" in facts[-1]
+    with_caches, losses = facts[-2:]
+    assert "if nothing expires" in with_caches
+    assert "\N{MINUS SIGN}" in with_caches
+    assert losses.endswith(" tokens")
+    await check_compared_strips(platform, browser, session)

@@ -14,6 +14,7 @@ from turnlog.projections.audit.what_if.hypothetical_change import WhatIfChange
 from turnlog.projections.audit.what_if.reassembled_calls import (
     PromptSize,
     ReassembledCall,
+    measure_prompt,
     rebuild_calls,
 )
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, compute_history_reach
@@ -198,15 +199,7 @@ def list_recorded_prompts(house: SessionHarness, session: str) -> tuple[PromptSi
     """Give the prompts that a session really had."""
     fixed = (each.event for each in house.list_events(session))
     return tuple(
-        PromptSize(
-            kind=call.manifest.kind,
-            model=call.model,
-            tokens=call.manifest.tokens,
-            counter=call.manifest.counter,
-            budget=call.manifest.budget,
-            prefix=call.manifest.prefix.tokens if call.manifest.prefix else None,
-            digest=call.manifest.digest,
-        )
+        measure_prompt(call.model, call.manifest)
         for call in fixed
         if isinstance(call, ContextAssembled)
     )

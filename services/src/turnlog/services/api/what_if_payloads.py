@@ -75,6 +75,10 @@ class PromptTotalsView(ResponseModel):
     """
     cached_tokens: int
     """What they could read."""
+    lost_tokens: int
+    """What they could read besides, if every prompt went on from the whole one before it."""
+    lost_micro_dollars: int
+    """What these cost more than read from a cache."""
     guessed: bool
     """Whether a price in it is a guess, because no table has the very model."""
 
@@ -149,6 +153,40 @@ class WhatIfCall(ResponseModel):
     """Why it could not be assembled."""
 
 
+class WhatIfPrompt(ResponseModel):
+    """The prompt of one call, as recorded or under the change."""
+
+    tokens: int
+    """Its tokens."""
+    budget: int | None
+    """Its budget in tokens; null if it has none."""
+    components: Mapping[str, int]
+    """The tokens by component."""
+    cut_by: tuple[str, ...]
+    """The steps of the ladder that made it fit."""
+    cached_micro_dollars: int
+    """Its price, if its provider reads from its cache what it can."""
+    lost_tokens: int
+    """What the provider could read besides, if it went on from the whole prompt before it."""
+    lost_micro_dollars: int
+    """What these cost more than read from a cache."""
+
+
+class WhatIfComparison(ResponseModel):
+    """The prompts of one call, before and after the change."""
+
+    call: str
+    """The call id."""
+    turn: int
+    """The turn number."""
+    kind: str
+    """The blueprint's name for this kind of call."""
+    before: WhatIfPrompt
+    """The prompt as recorded."""
+    after: WhatIfPrompt | None
+    """The prompt under the change; null when it could not be assembled."""
+
+
 class WhatIfSession(WhatIfTotalsView):
     """The line of one session."""
 
@@ -163,6 +201,8 @@ class WhatIfSession(WhatIfTotalsView):
     """The blueprint's latest version in this session."""
     worst: tuple[WhatIfCall, ...]
     """The calls with the largest differences, worst first; their number is limited."""
+    compared: tuple[WhatIfComparison, ...]
+    """The last 1,000 calls in their order, where there is one session; else none."""
     badness: tuple[int, ...]
     """The sort key for sessions, greatest first: calls that could not be assembled, cuts, lost
     cache tokens, added tokens.

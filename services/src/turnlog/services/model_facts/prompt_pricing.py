@@ -20,21 +20,32 @@ class PromptPricing:
     prices: PriceTable
     dialects: DialectTable
 
-    def compute_prompt_price(self, prompt: PromptSize, earlier_model: str | None) -> PromptPrice:
-        """Return what a prompt costs, if the one before it of its kind was sent to this model."""
+    def compute_prompt_price(self, prompt: PromptSize, earlier: PromptSize | None) -> PromptPrice:
+        """Return what a prompt costs after the earlier one of its kind, if there was one."""
         terms = self.dialects.find_dialect(prompt.model).prompt_cache
-        repeated = (prompt.prefix or 0) if prompt.model == earlier_model else 0
-        cached = count_cached_tokens(terms, repeated)
-        # Where what is cached is marked, what is not read is written.
-        written = prompt.tokens - cached if terms and terms.step is None else 0
+        is_same_cache = earlier is not None and earlier.model == prompt.model
+        cached = count_cached_tokens(terms, (prompt.prefix or 0) if is_same_cache else 0)
+        # A rule may have made the prompt shorter than the one before it.
+        whole = min(earlier.tokens, prompt.tokens) if earlier else 0
+        cacheable = max(cached, count_cached_tokens(terms, whole))
         plain = self._compute_cost(prompt, TokenUsage(known="estimated"))
-        usage = TokenUsage(known="estimated", cached_tokens=cached, cache_write_tokens=written)
+        actual = self._compute_cached_cost(prompt, terms, cached)
         return PromptPrice(
             micro_dollars=plain.micro_dollars or 0,
-            cached_micro_dollars=self._compute_cost(prompt, usage).micro_dollars or 0,
+            cached_micro_dollars=actual,
             cached_tokens=cached,
+            lost_tokens=cacheable - cached,
+            lost_micro_dollars=actual - self._compute_cached_cost(prompt, terms, cacheable),
             guessed=is_guessed_price(plain.price),
         )
+
+    def _compute_cached_cost(
+        self, prompt: PromptSize, terms: PromptCacheSpec | None, cached: int
+    ) -> int:
+        # Where what is cached is marked, what is not read is written.
+        written = prompt.tokens - cached if terms and terms.step is None else 0
+        usage = TokenUsage(known="estimated", cached_tokens=cached, cache_write_tokens=written)
+        return self._compute_cost(prompt, usage).micro_dollars or 0
 
     def _compute_cost(self, prompt: PromptSize, usage: TokenUsage) -> AttemptCost:
         counted = {"input_tokens": prompt.tokens, "output_tokens": 0}

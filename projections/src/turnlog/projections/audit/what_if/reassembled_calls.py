@@ -39,6 +39,7 @@ from turnlog.projections.audit.what_if.hypothetical_change import (
 from turnlog.projections.blueprint.schema.blueprint_model import compute_history_reach
 from turnlog.projections.prompt.assemble import assemble, find_missing_turns, plan_prompt
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt
+from turnlog.projections.prompt.manifest_reports import sum_component_tokens
 from turnlog.projections.prompt.sources.session_material import InstalledExtensions
 from turnlog.projections.session.evolve import fold_unbounded
 
@@ -191,6 +192,10 @@ class PromptSize:
     """The token budget."""
     prefix: int | None
     """Tokens that equal the beginning of the previous call; None for the first of its kind."""
+    components: Mapping[str, int]
+    """The tokens by component."""
+    cut_by: tuple[str, ...]
+    """The steps of the ladder that made it fit."""
     digest: Digest
     """The digest of the request."""
 
@@ -240,7 +245,7 @@ def _rebuild_call(
     replay: SessionReplay, applier: ChangeApplier, inputs: RecordedCallInputs
 ) -> tuple[ReassembledCall, AssembledPrompt | None]:
     call = inputs.call
-    before = _measure_prompt(call.model, call.manifest)
+    before = measure_prompt(call.model, call.manifest)
     unchanged = ReassembledCall(
         call=call.call,
         turn=call.turn,
@@ -254,7 +259,7 @@ def _rebuild_call(
         return replace(unchanged, refused=refused), None
     except Corrupt as error:
         raise Corrupt(f"call {call.call}", str(error)) from error
-    after = _measure_prompt(assembled.request.model, assembled.manifest)
+    after = measure_prompt(assembled.request.model, assembled.manifest)
     changes = compare_manifests(call.manifest, assembled.manifest)
     return replace(unchanged, after=after, altered=changes), assembled
 
@@ -270,7 +275,8 @@ def _assemble_prompt(replay: SessionReplay, call: HypotheticalCall) -> Assembled
     return assemble(unfilled, replay.collect_texts(state, call_request))
 
 
-def _measure_prompt(model: str, manifest: Manifest) -> PromptSize:
+def measure_prompt(model: str, manifest: Manifest) -> PromptSize:
+    """Return the size of the prompt that a manifest is of, sent to a model."""
     return PromptSize(
         kind=manifest.kind,
         model=model,
@@ -278,6 +284,8 @@ def _measure_prompt(model: str, manifest: Manifest) -> PromptSize:
         counter=manifest.counter,
         budget=manifest.budget,
         prefix=manifest.prefix.tokens if manifest.prefix else None,
+        components=sum_component_tokens(manifest.parts),
+        cut_by=tuple(dict.fromkeys(step.step for step in manifest.steps)),
         digest=manifest.digest,
     )
 

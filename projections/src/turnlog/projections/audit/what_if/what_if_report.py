@@ -34,18 +34,41 @@ class PromptPrice:
     """If the provider read from its cache what it could."""
     cached_tokens: int = 0
     """What it could read."""
+    lost_tokens: int = 0
+    """What it could read besides, had the prompt gone on from the whole earlier one of its kind."""
+    lost_micro_dollars: int = 0
+    """What these cost more than read from the cache."""
     guessed: bool = False
     """Whether a price in it is a guess."""
 
 
-ComputePromptPrice = Callable[[PromptSize, str | None], PromptPrice]
-"""Returns what a prompt costs; the earlier call of its kind called this model, if there was one."""
+ComputePromptPrice = Callable[[PromptSize, PromptSize | None], PromptPrice]
+"""Returns what a prompt costs after the earlier one of its kind, if there was one."""
 
 
-def leave_unpriced(prompt: PromptSize, earlier_model: str | None) -> PromptPrice:
+def leave_unpriced(prompt: PromptSize, earlier: PromptSize | None) -> PromptPrice:
     """Return no price, for a reader who asks for none."""
-    del prompt, earlier_model
+    del prompt, earlier
     return PromptPrice()
+
+
+@dataclass(frozen=True, slots=True)
+class PricedPrompt:
+    """A prompt and what it costs."""
+
+    size: PromptSize
+    price: PromptPrice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedPrompts:
+    """The prompts of one call."""
+
+    call: str
+    turn: int
+    before: PricedPrompt
+    after: PricedPrompt | None
+    """None if the call could not have been assembled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +137,8 @@ class WhatIfReport:
     refused: tuple[RefusalCount, ...]
     worst: tuple[ReassembledCall, ...]
     """At most `MAX_WORST_CALLS` calls that would differ, the most affected first."""
+    compared: tuple[ComparedPrompts, ...]
+    """All calls in their order; none in the sum of many sessions."""
 
     @property
     def severity(self) -> tuple[int, int, int, int]:
@@ -135,6 +160,7 @@ def merge_reports(reports: Iterable[WhatIfReport]) -> WhatIfReport:
         altered=tuple(_merge_alterations(each.altered for each in all_reports)),
         refused=tuple(_merge_refusals(each.refused for each in all_reports)),
         worst=(),
+        compared=(),
     )
 
 
@@ -158,6 +184,8 @@ def _add_prices(prices: Iterable[PromptPrice]) -> PromptPrice:
         micro_dollars=sum(each.micro_dollars for each in found),
         cached_micro_dollars=sum(each.cached_micro_dollars for each in found),
         cached_tokens=sum(each.cached_tokens for each in found),
+        lost_tokens=sum(each.lost_tokens for each in found),
+        lost_micro_dollars=sum(each.lost_micro_dollars for each in found),
         guessed=any(each.guessed for each in found),
     )
 
@@ -184,19 +212,44 @@ def build_what_if_report(
 ) -> WhatIfReport:
     """Build the report of one session from its calls, in their order."""
     calls = tuple(reassembled)
-    pairs = [(each.before, each.after) for each in calls if each.after]
+    compared = _compare_prompts(calls, compute_price)
+    pairs = [(each.before, each.after) for each in compared if each.after]
     otherwise = [
         each for each in calls if each.after is None or each.altered or _is_different(each)
     ]
     return WhatIfReport(
         calls=len(calls),
         again=len(pairs),
-        same=sum(before.digest == after.digest for before, after in pairs),
-        before=_sum_prompts([before for before, _ in pairs], compute_price),
-        after=_sum_prompts([after for _, after in pairs], compute_price),
+        same=sum(before.size.digest == after.size.digest for before, after in pairs),
+        before=_sum_prompts(before for before, _ in pairs),
+        after=_sum_prompts(after for _, after in pairs),
         altered=tuple(_merge_alterations(_count_alterations(each.altered) for each in calls)),
         refused=tuple(_merge_refusals(map(_describe_refusal, calls))),
         worst=tuple(sorted(otherwise, key=_rank_call, reverse=True)[:MAX_WORST_CALLS]),
+        compared=compared,
+    )
+
+
+def _compare_prompts(
+    calls: Sequence[ReassembledCall], compute_price: ComputePromptPrice
+) -> tuple[ComparedPrompts, ...]:
+    """Price the prompts of each side after those before them on the same side."""
+    before: dict[str, PromptSize] = {}
+    after: dict[str, PromptSize] = {}
+
+    def price(prompt: PromptSize, earlier: dict[str, PromptSize]) -> PricedPrompt:
+        priced = PricedPrompt(prompt, compute_price(prompt, earlier.get(prompt.kind)))
+        earlier[prompt.kind] = prompt
+        return priced
+
+    return tuple(
+        ComparedPrompts(
+            call=each.call,
+            turn=each.turn,
+            before=price(each.before, before),
+            after=price(each.after, after) if each.after else None,
+        )
+        for each in calls
     )
 
 
@@ -220,23 +273,18 @@ def count_pieces(altered: PromptAlteration) -> int:
     return altered.last - altered.first + 1
 
 
-def _sum_prompts(prompts: Sequence[PromptSize], compute_price: ComputePromptPrice) -> PromptTotals:
-    models: dict[str, str] = {}
-    prices: list[PromptPrice] = []
-    for prompt in prompts:
-        prices.append(compute_price(prompt, models.get(prompt.kind)))
-        models[prompt.kind] = prompt.model
+def _sum_prompts(prompts: Iterable[PricedPrompt]) -> PromptTotals:
     return _merge_totals(
         [
             PromptTotals(
-                tokens=prompt.tokens,
-                largest=prompt.tokens,
-                prefix=prompt.prefix or 0,
-                models={prompt.model: prompt.tokens},
-                counters=(prompt.counter.name,),
-                price=price,
+                tokens=each.size.tokens,
+                largest=each.size.tokens,
+                prefix=each.size.prefix or 0,
+                models={each.size.model: each.size.tokens},
+                counters=(each.size.counter.name,),
+                price=each.price,
             )
-            for prompt, price in zip(prompts, prices, strict=True)
+            for each in prompts
         ]
     )
 

@@ -7,10 +7,10 @@ written and no model is called.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, replace
-from typing import TypedDict
+from typing import Final, TypedDict
 
 from turnlog.contract.prompt_requests import WhatIfRequest
 from turnlog.events.errors import Corrupt, Refused
@@ -23,6 +23,8 @@ from turnlog.projections.audit.what_if.reassembled_calls import (
 )
 from turnlog.projections.audit.what_if.what_if_report import (
     AlterationCount,
+    ComparedPrompts,
+    PricedPrompt,
     PromptTotals,
     RefusalCount,
     WhatIfReport,
@@ -39,8 +41,10 @@ from turnlog.services.api.what_if_payloads import (
     PromptTotalsView,
     WhatIfBlueprint,
     WhatIfCall,
+    WhatIfComparison,
     WhatIfFailedSession,
     WhatIfLine,
+    WhatIfPrompt,
     WhatIfSession,
     WhatIfStart,
     WhatIfSummary,
@@ -59,6 +63,9 @@ from turnlog.services.model_facts.response_formats import ResponseFormats
 from turnlog.services.platform.concurrency import run_in_thread
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.use_cases.record.log_scan_slots import LogScanSlots
+
+MAX_COMPARED_CALLS: Final = 1_000
+"""Calls whose prompts are told one by one, so that a line stays below a megabyte."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,10 +168,11 @@ class WhatIfEvaluation:
         self,
         tenant: str,
         change: WhatIfChange,
-        session_ids: Iterable[str],
+        session_ids: Sequence[str],
         pricing: PromptPricing,
     ) -> AsyncGenerator[tuple[WhatIfSession | WhatIfFailedSession, WhatIfReport | None]]:
         records = SessionRecordLoader(self.command_handler)
+        compared_calls = MAX_COMPARED_CALLS if len(session_ids) == 1 else 0
         for session in session_ids:
             try:
                 record = await records.load_record(tenant, session)
@@ -173,7 +181,7 @@ class WhatIfEvaluation:
             except (Corrupt, Refused) as error:
                 yield _create_failure_line(session, error), None
             else:
-                yield _create_session_line(record, blueprint, found), found
+                yield _create_session_line(record, blueprint, found, compared_calls), found
 
 
 async def _compute_report(
@@ -199,8 +207,10 @@ def _find_blueprint(record: SessionRecord) -> BlueprintRef:
 
 
 def _create_session_line(
-    record: SessionRecord, blueprint: BlueprintRef, found: WhatIfReport
+    record: SessionRecord, blueprint: BlueprintRef, found: WhatIfReport, compared_calls: int
 ) -> WhatIfSession:
+    # `[-0:]` would be all of them.
+    compared = found.compared[-compared_calls:] if compared_calls else ()
     return WhatIfSession(
         **compute_figures(found),
         session=record.events[-1].session,
@@ -208,6 +218,7 @@ def _create_session_line(
         blueprint=blueprint.name,
         version=blueprint.version,
         worst=tuple(create_call_view(each) for each in found.worst),
+        compared=tuple(map(_create_comparison, compared)),
         badness=found.severity,
     )
 
@@ -272,6 +283,29 @@ def _create_totals_view(side: PromptTotals) -> PromptTotalsView:
         models=side.models,
         counters=side.counters,
         **asdict(side.price),
+    )
+
+
+def _create_comparison(each: ComparedPrompts) -> WhatIfComparison:
+    return WhatIfComparison(
+        call=each.call,
+        turn=each.turn,
+        kind=each.before.size.kind,
+        before=_create_prompt_view(each.before),
+        after=_create_prompt_view(each.after) if each.after else None,
+    )
+
+
+def _create_prompt_view(prompt: PricedPrompt) -> WhatIfPrompt:
+    size, price = prompt.size, prompt.price
+    return WhatIfPrompt(
+        tokens=size.tokens,
+        budget=size.budget,
+        components=size.components,
+        cut_by=size.cut_by,
+        cached_micro_dollars=price.cached_micro_dollars,
+        lost_tokens=price.lost_tokens,
+        lost_micro_dollars=price.lost_micro_dollars,
     )
 
 

@@ -5,10 +5,9 @@ import { createElement } from "./dom.js";
 import { renderDetails } from "./folding.js";
 
 // `bars` have a label, a link, marks of [sign, class, text], parts of [name, value], and a limit that is drawn as a
-// line; `getHue` colours a part by its name, and `formatValue` writes its value. A bar without a link has a `text` that
+// line; `largest` is the value at the top, where another chart has the same; `getHue` colours a part by its name, and `formatValue` writes its value. A bar without a link has a `text` that
 // says its values.
-export function renderBars({ title, summary, bars, getHue, formatValue }) {
-  const largest = Math.max(...bars.map(({ parts, limit }) => Math.max(sumValues(parts), limit ?? 0)), 1);
+export function renderBars({ title, summary, bars, getHue, formatValue, largest = findLargest(bars) }) {
   // The last bar comes first, so that a narrow chart begins at its right end.
   return createElement("div", { class: "bars scroll", role: "img", tabindex: "0", "aria-label": `${title}: ${summary}` },
     [...bars].reverse().map((bar) => renderBar(bar, largest, getHue, formatValue)));
@@ -23,6 +22,8 @@ export function renderChart(chart) {
 }
 
 export const renderChartHead = ({ title, summary }) => createElement("figcaption", {}, createElement("h2", {}, title), createElement("span", { class: "faint" }, summary));
+
+export const findLargest = (bars) => Math.max(...bars.map(({ parts, limit }) => Math.max(sumValues(parts), limit ?? 0)), 1);
 
 const sumValues = (parts) => parts.reduce((all, [, value]) => all + value, 0);
 

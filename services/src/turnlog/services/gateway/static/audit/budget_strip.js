@@ -29,14 +29,16 @@ export function renderBudgetStrip(calls, session, forecast = null) {
 const isCut = ({ optimizations_applied: rules }) => rules.length > 0;
 
 function buildBar(call, session) {
-  const { cache, budget, components } = call;
+  const { cache } = call;
+  return buildPromptBar(call, session, { ...call, rules: call.optimizations_applied }, cache?.tokens ? [`cache ${cache.outcome}: ${formatCount(cache.tokens, "token")}`, formatCost(cache.cost)] : []);
+}
+
+// `loss` has the words about what the provider's cache lost, none if it lost nothing.
+export function buildPromptBar({ call, kind }, session, { budget, components, rules }, loss) {
   return {
-    label: `call ${call.call}, ${call.kind}`, href: linkToCall(session, call.call), limit: budget,
+    label: `call ${call}, ${kind}`, href: linkToCall(session, call), limit: budget,
     parts: Object.entries(components).map(([name, tokens]) => [formatComponent(name), tokens]),
-    marks: [
-      ...(isCut(call) ? [["▲", "wary", `cut by ${call.optimizations_applied.join(", ")}`]] : []),
-      ...(cache?.tokens ? [["●", "bad", [`cache ${cache.outcome}: ${formatCount(cache.tokens, "token")}`, formatCost(cache.cost)].filter(Boolean).join(", ")]] : []),
-    ],
+    marks: [...(rules.length ? [["▲", "wary", `cut by ${rules.join(", ")}`]] : []), ...(loss.length ? [["●", "bad", loss.filter(Boolean).join(", ")]] : [])],
   };
 }
 

@@ -6,6 +6,7 @@ import { formatCount, formatDigest, formatMoney, formatNumber, formatPercent } f
 import { streamLines } from "../app/http_client.js";
 import { linkToCall, linkToSession, linkToWhatIf } from "../app/links.js";
 import { readBlueprintFolder } from "./blueprint_upload.js";
+import { renderComparedStrips } from "./compared_strips.js";
 
 const CHANGE_TEXTS = { cut: ["bad", "cut"], uncut: ["good", "no longer cut"], gone: ["wary", "gone"], added: ["good", "added"], changed: ["wary", "changed"] };
 const MAX_ROWS = 20;
@@ -86,6 +87,7 @@ function renderReport({ begun, session: sessions, untold, ended }) {
   return [
     createElement("p", { class: "verdict" }, `what if ${formatChange(begun)}`),
     renderTotals(ended),
+    only?.compared.length ? renderComparedStrips(only) : null,
     renderSection("calls that would have failed", ended.refused.map((each) =>
       createElement("p", {}, createElement("span", { class: "fault" }, formatCount(each.calls, "call")), ` ${each.code}: ${each.detail}`))),
     renderSection("what would change", ended.altered.length ? [renderChangedParts(ended.altered)] : []),
@@ -121,7 +123,8 @@ function renderTotals({ calls, again, same, before, after }) {
     row("cache reuses", formatChangeOf(before.prefix, after.prefix)),
     row("prompts cost", formatChangeOf(cost(before), cost(after), String)),
     before.cached_tokens || after.cached_tokens ? row("with caches", formatChangeOf(cachedCost(before), cachedCost(after), String), formatShare(before, after),
-      createElement("span", { class: "faint" }, " if nothing expires")) : null);
+      createElement("span", { class: "faint" }, " if nothing expires")) : null,
+    before.lost_tokens || after.lost_tokens ? row("caches lose", formatChangeOf(formatCount(before.lost_tokens, "token"), formatCount(after.lost_tokens, "token"), String)) : null);
 }
 
 function formatShare({ cached_micro_dollars: before }, { cached_micro_dollars: after }) {
