@@ -56,6 +56,34 @@ def test_stop_with_tool_calls_is_reported_as_tool_calls() -> None:
     assert (end.finish_reason, end.model) == ("tool_calls", "openai/heron")
 
 
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {"reasoning_content": "Hm."},
+        {"tool_calls": [{"index": 0, "id": "a", "function": {"name": "look", "arguments": "{}"}}]},
+        {"refusal": "No."},
+        {"audio": {"data": "UklGRg=="}},
+    ],
+)
+def test_what_is_beside_a_text_is_read_too(beside: dict[str, object]) -> None:
+    reading = ChunkReader()
+    unused = {"role": "assistant", "function_call": None}
+    text, _ = reading.read_chunk(
+        {"choices": [{"delta": {"content": "Yes. ", **unused, **beside}}]},
+    )
+    reasoning, recording = reading.pop_reasoning(), reading.read_rest()
+    rest = list(reading.split_deltas(recording))
+    assert text.startswith("Yes. ")
+    assert reasoning or reading.tool_calls or reading.has_refused or rest
+
+
+def test_text_without_anything_beside_it_follows_no_earlier_reasoning() -> None:
+    reading = ChunkReader()
+    reading.read_chunk({"choices": [{"delta": {"content": "", "reasoning_content": "Hm."}}]})
+    assert reading.read_chunk({"choices": [{"delta": {"content": "Yes."}}]}) == ("Yes.", True)
+    assert reading.pop_reasoning() is None
+
+
 def test_reasoning_counts_as_a_token_but_not_as_text() -> None:
     delta = Chunk(content=None, tool_calls=None, reasoning_content="Hm.")
     assert ChunkReader().read_chunk(Chunk(choices=[Chunk(delta=delta)])) == ("", True)

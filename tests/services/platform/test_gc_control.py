@@ -10,6 +10,7 @@ import pytest
 
 from turnlog.services.platform.gc_control import (
     COLLECTOR,
+    SERVING_COLLECTION,
     freeze_live_objects,
     pause_collection,
     reduce_collection,
@@ -21,7 +22,9 @@ from turnlog.services.platform.gc_control import (
 def nothing_aside() -> Iterator[None]:
     gc.unfreeze()
     COLLECTOR.is_frozen = False
+    thresholds = gc.get_threshold()
     yield
+    gc.set_threshold(*thresholds)
     gc.unfreeze()
     freeze_live_objects()  # As `tests/conftest.py` has it for the other tests
 
@@ -57,12 +60,12 @@ def test_permanently_frozen_objects_stay_frozen_after_reduced_collection() -> No
     assert gc.get_freeze_count() > frozen_count - frozen_count // 1_000 > 0
 
 
-def test_gc_threshold_is_raised_until_the_started_process_froze_its_objects() -> None:
-    often = gc.get_threshold()
+def test_gc_threshold_is_that_of_a_serving_process_once_it_froze_its_objects() -> None:
+    gc.set_threshold(700, 10, 10)
     with reduce_start_collection() as freeze_started:
-        assert gc.get_threshold() > often
+        assert gc.get_threshold() > SERVING_COLLECTION
         freeze_started()
-        assert gc.get_threshold() == often
+        assert gc.get_threshold() == SERVING_COLLECTION
         assert gc.get_freeze_count() > 0
     assert gc.get_freeze_count() > 0
 
@@ -75,12 +78,11 @@ def test_failed_start_restores_the_gc_settings() -> None:
 
 
 def test_rebuild_begun_during_the_start_keeps_the_raised_gc_threshold() -> None:
-    often = gc.get_threshold()
     rebuild = reduce_collection()
     with reduce_start_collection() as freeze_started:
         with rebuild:
             freeze_started()
-            assert gc.get_threshold() > often
+            assert gc.get_threshold() > SERVING_COLLECTION
             assert gc.get_freeze_count() > 0
-        assert gc.get_threshold() == often
+        assert gc.get_threshold() == SERVING_COLLECTION
         assert gc.get_freeze_count() > 0

@@ -99,7 +99,7 @@ class TurnExchange:
     def messages(self) -> tuple[ChatMessage, ...]:
         """Its messages, with their media and what was reasoned."""
         messages = self._place_media() if self.media else self.content.messages
-        if not self.reasoning_text:
+        if self.reasoning is None or not self.reasoning_text:
             return messages
         return (*messages[:-1], replace(messages[-1], reasoning=self.reasoning_text))
 

@@ -341,9 +341,9 @@ class ActiveAttempt:
         self, chunk: TextDelta | MediaDelta | FinishedAnswer
     ) -> TextDelta | MediaDelta | FinishedAnswer:
         """Return the end of an answer with the own names of the tools that it calls."""
-        own = list_own_names(self.manifest)
-        if not isinstance(chunk, FinishedAnswer) or not own:
+        if not isinstance(chunk, FinishedAnswer) or not chunk.tool_calls:
             return chunk
+        own = list_own_names(self.manifest)
         calls = (replace(call, name=own.get(call.name, call.name)) for call in chunk.tool_calls)
         return replace(chunk, tool_calls=tuple(calls))
 

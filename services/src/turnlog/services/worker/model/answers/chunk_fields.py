@@ -34,6 +34,23 @@ def read_sequence(value: object) -> Sequence[object]:
     return cast("Sequence[object]", value) if isinstance(value, list | tuple) else ()
 
 
+def read_plain_text(delta: object) -> str | None:
+    """Return the text of a delta that has nothing else, or None if more has to be read of it.
+
+    Most chunks of an answer are of this kind, and a turn's processor time is that of its chunks.
+    """
+    if not isinstance(delta, dict):
+        return None
+    fields = cast("Mapping[str, object]", delta)
+    content = fields.get("content")
+    if not isinstance(content, str):
+        return None
+    for name, value in fields.items():
+        if value is not None and name not in {"content", "role"}:
+            return None
+    return content
+
+
 MAX_UNREAD: Final = 20_000
 """Maximum characters that are recorded of what cannot be read."""
 

@@ -19,6 +19,7 @@ from turnlog.services.worker.model.answers.answer_media import AnswerMediaReader
 from turnlog.services.worker.model.answers.chunk_fields import (
     get_choice,
     get_field,
+    read_plain_text,
     read_sequence,
     read_text,
 )
@@ -88,6 +89,9 @@ class ChunkReader:
             received = read_text(_get_hidden_parameters(chunk).get("received_model_id"))
             self.received_id = replace_unstorable(received) or None
         delta = self._find_delta(get_choice(chunk))
+        if (plain := read_plain_text(delta)) is not None:
+            self._reasoning = {}
+            return self._join_halves(plain), bool(plain)
         self._reasoning = read_reasoning(delta)
         text = self._read_content(delta)
         pieces = [*read_sequence(get_field(delta, "tool_calls"))]
