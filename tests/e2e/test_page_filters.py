@@ -10,6 +10,7 @@ import pytest
 from tests.e2e.browser import CHROMIUM, Browser, build_input_script, build_texts_script
 from tests.services.gateway.gateway_service import RunningGateway
 from turnlog.events.model.call_events import AttemptEnded
+from turnlog.events.store.memory_log import MemoryLog
 from turnlog.services.worker.model.model_types import ModelFailure
 
 pytestmark = [
@@ -235,3 +236,18 @@ async def test_code_of_a_failure_leads_to_the_sessions_that_have_it(
     await browser.wait_for("document.querySelector('.only')?.textContent.includes('bad_request')")
     listed = "[...document.querySelectorAll('.list .title a')].map((each) => each.hash)"
     await browser.wait_for(f"{listed}.includes('#/sessions/{session}')")
+
+
+async def test_list_marks_a_session_with_messages_that_are_no_events(
+    stand: RunningGateway, browser: Browser
+) -> None:
+    await stand.open_session("assistant", session="littered")
+    log = stand.backend.log
+    assert isinstance(log, MemoryLog)
+    place = log.store_message(f"session.{stand.tenant}.littered.turn", b"junk")
+    await browser.open_page(f"{stand.address}/#/sessions?q=littered")
+    badges = build_texts_script(".list .badge.stray")
+    await browser.wait_for(f"{badges}.length === 1")
+    assert await browser.run_script(badges) == ["1 stray message"]
+    # The log is verified at the end of these tests.
+    log.drop_event(place)

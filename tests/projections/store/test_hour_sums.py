@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -249,6 +249,43 @@ def sum_events(
     return {key: +figures for key, figures in found.items()}
 
 
+def collect_sizes(
+    events: Sequence[RecordedEvent], bucket: int, by: Sequence[str]
+) -> dict[tuple[str, ...], list[int]]:
+    """Collect the sizes of prompts, in their order, by the same keys."""
+    blueprints: dict[str, str] = {}
+    found: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
+    for recorded in events:
+        match recorded.event:
+            case SessionOpened() | BlueprintMoved() as event:
+                blueprints[recorded.session] = f"{event.blueprint.name} v{event.blueprint.version}"
+            case ContextAssembled(manifest=manifest):
+                version = blueprints[recorded.session]
+                values = {"version": version, "kind": manifest.kind}
+                values["blueprint"] = version.partition(" ")[0]
+                key = (recorded.envelope.time[:bucket], *(values[name] for name in by))
+                found[key].append(manifest.tokens)
+            case _:
+                pass
+    return {key: sorted(sizes) for key, sizes in found.items()}
+
+
+def check_sizes(
+    groups: Sequence[GroupGrowth], expected: Mapping[tuple[str, ...], list[int]], bucket: int
+) -> None:
+    """Require the nearest ranks of each group, as far as sizes are rounded."""
+    for each in groups:
+        assert each.prompt_sizes
+        sizes = expected.get(((each.at or "")[:bucket], *(key or "" for key in each.key.values())))
+        for percent, found in (
+            (10, each.prompt_sizes.p10),
+            (50, each.prompt_sizes.p50),
+            (95, each.prompt_sizes.p95),
+        ):
+            rank = -(-percent * len(sizes or ()) // 100)
+            assert found == pytest.approx(sizes[rank - 1] if sizes else 0, rel=1 / 64)
+
+
 def read_time(recorded: RecordedEvent) -> datetime:
     return datetime.fromisoformat(recorded.envelope.time)
 
@@ -322,8 +359,9 @@ async def test_ledger_equals_rows(
         elif size > 2:
             await sum_changed_hours(store)
     for bucket, characters, by in _QUESTIONS:
-        expected = sum_events(events, characters, by)
-        assert collect_figures(await read_groups(store, by, bucket), characters, by) == expected
+        groups = await read_groups(store, by, bucket)
+        assert collect_figures(groups, characters, by) == sum_events(events, characters, by)
+        check_sizes(groups, collect_sizes(events, characters, by), characters)
     # Times of events are within hours.
     times = [read_time(each) for each in events] or [BEGIN]
     since, until = sorted(times[place % len(times)] for place in places)

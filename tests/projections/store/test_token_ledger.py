@@ -37,6 +37,7 @@ from turnlog.projections.store.read.row_types import (
     CallGrowth,
     GroupGrowth,
     PrefixBreaks,
+    PromptSizes,
     RuleSavings,
 )
 
@@ -158,6 +159,7 @@ async def test_token_growth_is_grouped_by_blueprint_profile_and_kind(
         key={},
         calls=2,
         tokens=50,
+        prompt_sizes=PromptSizes(p10=10, p50=10, p95=40),
         savings=7,
         components=both,
         cut_turns=0,
@@ -176,6 +178,7 @@ async def test_token_growth_is_grouped_by_blueprint_profile_and_kind(
             key={"kind": "plan"},
             calls=1,
             tokens=40,
+            prompt_sizes=PromptSizes(p10=40, p50=40, p95=40),
             savings=7,
             components={"history": 30, "system": 10},
             cut_turns=0,
@@ -186,6 +189,7 @@ async def test_token_growth_is_grouped_by_blueprint_profile_and_kind(
             key={"kind": "reply"},
             calls=1,
             tokens=10,
+            prompt_sizes=PromptSizes(p10=10, p50=10, p95=10),
             savings=0,
             components={"system": 10},
             cut_turns=0,

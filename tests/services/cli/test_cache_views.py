@@ -8,6 +8,7 @@ from turnlog.contract.call_payloads import (
     CacheBreakList,
     CacheUseMetrics,
     GroupMetrics,
+    PromptSizeMetrics,
 )
 from turnlog.contract.usage_payloads import CostSum
 from turnlog.services.cli.console import create_output_console
@@ -60,6 +61,7 @@ def test_csv_has_the_calls_of_each_outcome_and_what_each_cause_lost() -> None:
         key={},
         calls=4,
         tokens=0,
+        prompt_sizes=PromptSizeMetrics(p10=0, p50=0, p95=0),
         components={},
         savings_estimate=0,
         cut_turns=0,

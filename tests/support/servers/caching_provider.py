@@ -54,7 +54,8 @@ class CachingProvider:
 
     def _count_cached(self, prompt: str, earlier: str) -> int:
         pairs = zip(prompt, earlier, strict=False)
-        common = next((at for at, (one, other) in enumerate(pairs) if one != other), len(earlier))
+        whole = min(len(prompt), len(earlier))
+        common = next((at for at, (one, other) in enumerate(pairs) if one != other), whole)
         return count_cacheable(common // _CHARACTERS)
 
 

@@ -53,7 +53,12 @@ class OverviewReading:
         async with self.store.open_reader() as connection:
             sought = GrowthFilter(since=begin)
             series = await list_group_growth(
-                connection=connection, tenant=tenant, by=(), sought=sought, bucket="hour"
+                connection=connection,
+                tenant=tenant,
+                by=(),
+                sought=sought,
+                bucket="hour",
+                has_sizes=False,
             )
             versions = await list_group_growth(connection, tenant, ("version",), sought)
             near = await queries.list_near_sessions(connection, tenant)

@@ -42,6 +42,7 @@ from turnlog.projections.store.read.row_types import (
     CacheUse,
     GroupGrowth,
     PrefixBreaks,
+    PromptSizes,
     RuleSavings,
 )
 from turnlog.projections.store.schema.hour_tables import (
@@ -53,6 +54,7 @@ from turnlog.projections.store.schema.hour_tables import (
     HOUR_CHARACTERS,
     PREFIX_HOURS,
     RULE_HOURS,
+    SIZE_HOURS,
     truncate_time,
 )
 
@@ -86,16 +88,20 @@ async def list_group_growth(
     by: Sequence[GrowthGrouping],
     sought: GrowthFilter,
     bucket: GrowthBucket | None = None,
+    *,
+    has_sizes: bool = True,
 ) -> tuple[GroupGrowth, ...]:
     """Return the totals of the calls sought by group, or by time and group.
 
-    What a fork copied counts in the session that made it. Raises `Refused` for too many groups.
+    What a fork copied counts in the session that made it. Whoever does not need the sizes of
+    prompts spares a fifth of the time. Raises `Refused` for too many groups.
     """
     question = _Question(tenant, tuple(by), sought, bucket)
     sources = await _choose_sources(connection, question)
     found = {
         each.hours.name: await _sum_groups(connection, question, each, sources)
         for each in CALL_SUMS
+        if has_sizes or each.hours is not SIZE_HOURS
     }
     return tuple(
         _build_group(question, key, {name: sums.get(key, ()) for name, sums in found.items()})
@@ -216,7 +222,7 @@ def _select_sums(
         # Without a group there is one sum, even of nothing.
         .having(func.count() > 0)
         .order_by(*keys, *labels)
-        # A group has few labels; only the sum without any limits the groups.
+        # A group has few labels, in their order; only the sum without any limits the groups.
         .limit(None if labels else MAX_GROWTH_GROUPS + 1)
     )
 
@@ -244,6 +250,7 @@ def _build_group(question: _Question, key: _GroupKey, sums: Mapping[str, _Sums])
         at=at + _BUCKETS[question.bucket][1] if at and question.bucket else None,
         calls=calls["calls"],
         tokens=calls["tokens"],
+        prompt_sizes=_find_sizes(sums[SIZE_HOURS.name]) if SIZE_HOURS.name in sums else None,
         savings=calls["savings"],
         components={row["component"]: row["tokens"] for row in components},
         cut_turns=sum(row["cut_turns"] for row in components),
@@ -255,6 +262,21 @@ def _build_group(question: _Question, key: _GroupKey, sums: Mapping[str, _Sums])
         cost=build_cost_sum(read_figures(spent, COST_COLUMNS)) if spent else NO_COST,
         retrieval_hit_rate=retrieved[0]["included"] / retrieved[0]["calls"] if retrieved else None,
     )
+
+
+def _find_sizes(sums: _Sums) -> PromptSizes:
+    """Return the sizes of which so many hundredths of the prompts are no larger: nearest ranks."""
+    calls = sum(row["calls"] for row in sums)
+
+    def find_size(hundredths: int) -> int:
+        reached = 0
+        for row in sums:
+            reached += row["calls"]
+            if reached * 100 >= calls * hundredths:
+                return row["size"]
+        return 0
+
+    return PromptSizes(p10=find_size(10), p50=find_size(50), p95=find_size(95))
 
 
 def _list_dearest(sums: _Sums) -> tuple[CacheUse, ...]:

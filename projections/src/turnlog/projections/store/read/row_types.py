@@ -338,6 +338,15 @@ class PrefixBreaks:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PromptSizes:
+    """Tokens that so many hundredths of some prompts do not exceed, off by 1.6 percent at most."""
+
+    p10: int
+    p50: int
+    p95: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupGrowth:
     """What a group of calls used together; those that a fork copied count where they were made."""
 
@@ -347,6 +356,8 @@ class GroupGrowth:
     """When the hour or the day of its calls began; None where they are of any time."""
     calls: int
     tokens: int
+    prompt_sizes: PromptSizes | None = None
+    """None if nobody asked for them."""
     savings: int
     components: dict[str, int]
     """Tokens by component."""

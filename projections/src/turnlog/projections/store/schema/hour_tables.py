@@ -29,7 +29,12 @@ HOUR_DIMENSIONS: Final = ("blueprint", "version", "profile", "kind", "model")
 """What the calls of a sum have in common; the version is that of the blueprint at the call."""
 
 
-def _build_hour_table(name: str, labels: tuple[str, ...], figures: tuple[str, ...]) -> Table:
+def _build_hour_table(
+    name: str,
+    labels: tuple[str, ...],
+    figures: tuple[str, ...],
+    label_type: type[Text | BigInteger] = Text,
+) -> Table:
     texts = [each for each in HOUR_DIMENSIONS if each != "version"]
     table = Table(
         name,
@@ -39,7 +44,7 @@ def _build_hour_table(name: str, labels: tuple[str, ...], figures: tuple[str, ..
         Column("hour", Text, nullable=False),
         *(Column(each, Text) for each in texts),
         Column("version", BigInteger),
-        *(Column(each, Text, nullable=False) for each in labels),
+        *(Column(each, label_type, nullable=False) for each in labels),
         *(Column(each, BigInteger, nullable=False) for each in figures),
     )
     Index(f"{name}_by_time", table.c.build, table.c.tenant, table.c.hour)
@@ -80,6 +85,9 @@ CACHE_HOURS: Final = _build_hour_table(
 )
 """What became of the caches of the prompts, and the tokens that were not read from them."""
 
+SIZE_HOURS: Final = _build_hour_table("size_hours", ("size",), ("calls",), BigInteger)
+"""How many prompts were of each size, in tokens that are rounded to a few percent."""
+
 CHANGED_HOURS: Final = Table(
     "changed_hours",
     METADATA,
@@ -97,6 +105,7 @@ HOUR_TABLES: Final = (
     RULE_HOURS,
     PREFIX_HOURS,
     CACHE_HOURS,
+    SIZE_HOURS,
     CHANGED_HOURS,
 )
 """Every table that is kept by the hour. Their rows belong to no session."""

@@ -117,7 +117,7 @@ def _render_groups(groups: Sequence[GroupMetrics], colours: Mapping[str, str]) -
         table.add_column("from (UTC)", no_wrap=True, style=MUTED)
     for title in groups[0].key or [""]:
         table.add_column(title, no_wrap=True)
-    for title in ("calls", "tokens a call"):
+    for title in ("calls", "tokens a call", "p95"):
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("by component", no_wrap=True)
     for title in ("saved", "cost"):
@@ -132,7 +132,8 @@ def _render_groups(groups: Sequence[GroupMetrics], colours: Mapping[str, str]) -
         )
         cost = format_cost(group.cost)
         times = [(group.at or "")[:16].replace("T", " ")] if has_times else []
-        table.add_row(*times, *names, f"{group.calls:,}", f"{each:,}", bar, saved, cost)
+        p95 = f"{group.prompt_sizes.p95:,}" if group.prompt_sizes else ""
+        table.add_row(*times, *names, f"{group.calls:,}", f"{each:,}", p95, bar, saved, cost)
     return table
 
 

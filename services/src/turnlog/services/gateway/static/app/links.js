@@ -2,6 +2,7 @@
 //   #/?hours=24                 the overview: what goes on, and how context grows
 //   #/sessions?q=words&before=17  sessions; ?origin=ID forks and children of one, ?digest=..&open=true those pinned to a text, and the other
 //                               filters of `GET /v1/sessions`: blueprint, profile, phase, redacted, failed, attribute.NAME
+//   #/blueprints/NAME?days=30   a blueprint: its versions side by side, and a usual session of it
 //   #/usage?group_by=user       what turns used, also by attribute.NAME; user, since and until narrow it
 //   #/approvals?state=approved   approvals of all sessions, by default those that wait; user narrows them
 //   #/uses?source=segment:7     which calls and replies had a source in their prompt
@@ -39,6 +40,7 @@ export function linkTo(steps, query = {}) {
 
 export const linkToOverview = (hours) => linkTo([], { hours });
 export const linkToSessions = (filters = {}) => linkTo(["sessions"], filters);
+export const linkToBlueprint = (blueprint, days) => linkTo(["blueprints", blueprint], { days });
 export const linkToUsage = (choice = {}) => linkTo(["usage"], choice);
 export const linkToApprovals = (choice = {}) => linkTo(["approvals"], choice);
 export const linkToUses = (source, after = "") => linkTo(["uses"], { source, after });

@@ -1,6 +1,7 @@
 // The router: the address selects the view, and a view that is left closes its streams.
 
 import { createApprovalsView } from "../approvals/approvals_view.js";
+import { createBlueprintView } from "../blueprints/blueprint_view.js";
 import { createOverview } from "../overview/overview_view.js";
 import { createSessionList } from "../session/session_list.js";
 import { createSessionView } from "../session/session_view.js";
@@ -15,30 +16,33 @@ import { moveFocus, showSkipLinks } from "./skip_links.js";
 // The views of many sessions, each with a link in the head of the page.
 const SECTIONS = { overview: createOverview, sessions: createSessionList, approvals: createApprovalsView, usage: createUsageView, uses: createUsesView };
 
+// The views of one thing, which the second step of the address names.
+const SUBJECTS = { sessions: createSessionView, blueprints: createBlueprintView };
+
 const container = document.getElementById("view");
 let view = null;
 
 function showView() {
   const { steps, query } = readLocation();
-  const [section, session, ...rest] = steps;
-  const viewName = nameView(section, session, query);
-  if (view?.name !== viewName) openView(viewName, session);
+  const [section, subject, ...rest] = steps;
+  const viewName = nameView(section, subject, query);
+  if (view?.name !== viewName) openView(viewName, section, subject);
   view.go(rest, query);
 }
 
 // An address without a section is the overview; with a choice of sessions it is one of an earlier release.
-function nameView(section, session, query) {
-  if (section === "sessions" && session) return `session ${session}`;
+function nameView(section, subject, query) {
+  if (section in SUBJECTS && subject) return `${section} ${subject}`;
   if (section in SECTIONS) return section;
   return section || [...query.keys()].some((name) => name !== "hours") ? "sessions" : "overview";
 }
 
-const createView = (viewName, session) => (viewName in SECTIONS ? SECTIONS[viewName]() : createSessionView(session));
+const createView = (viewName, section, subject) => (viewName in SECTIONS ? SECTIONS[viewName]() : SUBJECTS[section](subject));
 
-function openView(viewName, session) {
+function openView(viewName, section, subject) {
   const isFirst = !view;
   view?.close();
-  view = { name: viewName, ...createView(viewName, session) };
+  view = { name: viewName, ...createView(viewName, section, subject) };
   markSectionLinks(viewName);
   setChildren(container, view.element);
   showSkipLinks(view.skips);

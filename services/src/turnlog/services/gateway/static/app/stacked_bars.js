@@ -5,8 +5,8 @@ import { createElement } from "./dom.js";
 import { renderDetails } from "./folding.js";
 
 // `bars` have a label, a link, marks of [sign, class, text], parts of [name, value], and a limit that is drawn as a
-// line; `largest` is the value at the top, where another chart has the same; `getHue` colours a part by its name, and `formatValue` writes its value. A bar without a link has a `text` that
-// says its values.
+// line; `largest` is the value at the top, where another chart has the same; `getHue` colours a part by its name, and `formatValue` writes its value. A bar has a `text`
+// where its values are said otherwise, and `values` for the table where its parts are no values.
 export function renderBars({ title, summary, bars, getHue, formatValue, largest = findLargest(bars) }) {
   // The last bar comes first, so that a narrow chart begins at its right end.
   return createElement("div", { class: "bars scroll", role: "img", tabindex: "0", "aria-label": `${title}: ${summary}` },
@@ -49,8 +49,8 @@ function renderBar({ label, href, text, marks = [], parts, limit }, largest, get
 function renderTable(names, bars, formatValue) {
   const heads = ["from", ...names].map((name, place) => createElement("th", { scope: "col", class: place ? "number" : null }, name));
   return createElement("table", { class: "plain" }, createElement("thead", {}, createElement("tr", {}, heads)),
-    createElement("tbody", {}, bars.filter(({ parts }) => parts.length).map(({ label, href, parts }) => {
-      const values = Object.fromEntries(parts);
-      return createElement("tr", {}, createElement("td", {}, createElement("a", { href }, label)), names.map((name) => createElement("td", { class: "number" }, formatValue(values[name] ?? 0))));
+    createElement("tbody", {}, bars.filter(({ parts }) => parts.length).map(({ label, href, parts, values = parts }) => {
+      const byName = Object.fromEntries(values);
+      return createElement("tr", {}, createElement("td", {}, createElement("a", { href }, label)), names.map((name) => createElement("td", { class: "number" }, formatValue(byName[name] ?? 0))));
     })));
 }

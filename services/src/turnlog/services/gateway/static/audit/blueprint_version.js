@@ -4,7 +4,7 @@
 import { createElement, setChildren } from "../app/dom.js";
 import { formatCount, formatDigest, formatNumber } from "../app/formatting.js";
 import { buildSessionPath, createKeyedSender, describeProblem, fetchJson } from "../app/http_client.js";
-import { linkToSessions } from "../app/links.js";
+import { linkToBlueprint, linkToSessions } from "../app/links.js";
 
 const VERDICT_TEXTS = { true: ["good", "the same"], false: ["wary", "otherwise"], null: ["faint", "it depends"] };
 
@@ -47,7 +47,7 @@ export function createVersionView(session) {
         "it is recorded as an event between turns, and earlier prompts do not change."),
       facts.closed || !isOutdated ? null : createElement("p", {}, createElement("button", { type: "button", on: { click: () => moveSession(facts, blueprint.digest) } }, `Move to the files, v${blueprint.version}`)),
       message,
-      createElement("h2", {}, `versions of ${facts.blueprint} that open sessions are pinned to`),
+      createElement("h2", {}, "versions of ", createElement("a", { href: linkToBlueprint(facts.blueprint) }, facts.blueprint), " that open sessions are pinned to"),
       pins.length ? renderPins(pins, facts) : createElement("p", { class: "faint" }, "it has no open session"),
     ];
   }
@@ -73,7 +73,7 @@ const fetchBlueprint = (blueprint) => fetchJson(`/v1/blueprints/${encodeURICompo
 
 const renderDigest = (value) => createElement("code", { class: "faint", title: value }, formatDigest(value));
 
-function renderVerdict(current) {
+export function renderVerdict(current) {
   const [kind, text] = VERDICT_TEXTS[current];
   return createElement("span", { class: kind }, ` ${text}`);
 }

@@ -6,7 +6,8 @@ import { createElement, setChildren } from "../app/dom.js";
 import { openEventSource } from "../app/event_source.js";
 import { formatAge, formatCents, formatCostSum, formatCount, formatDuration, formatMoney, formatNumber, formatOneLine, formatPercent } from "../app/formatting.js";
 import { fetchJson } from "../app/http_client.js";
-import { linkToDiff, linkToGrowth, linkToOverview, linkToSessions, linkToUsage } from "../app/links.js";
+import { linkToBlueprint, linkToDiff, linkToGrowth, linkToOverview, linkToSessions, linkToUsage } from "../app/links.js";
+import { renderPanelTable } from "../app/panel_table.js";
 import { renderChart } from "../app/stacked_bars.js";
 
 const HOURS = [6, 24, 72, 168];
@@ -112,29 +113,21 @@ function buildBars(growth, hours, listParts, listMarks) {
   });
 }
 
-function renderTable(title, heads, rows, empty) {
-  const body = rows.length ? createElement("div", { class: "list" }, createElement("table", {},
-    createElement("thead", {}, createElement("tr", {}, heads.map((name, place) => createElement("th", { scope: "col", class: place ? "number" : null }, name)))),
-    createElement("tbody", {}, rows.map((cells) => createElement("tr", {}, cells.map((cell, place) => createElement("td", { class: place ? "number" : "group", "data-label": place ? heads[place] : null }, cell)))))))
-    : createElement("p", { class: "faint" }, empty);
-  return createElement("section", { class: "panel" }, createElement("h2", {}, title), body);
-}
-
-const renderNear = (sessions) => renderTable("Nearest to their budget", ["session", "blueprint", "of the budget"],
+const renderNear = (sessions) => renderPanelTable("Nearest to their budget", ["session", "blueprint", "of the budget"],
   sessions.map((session) => [createElement("a", { href: linkToGrowth(session.session) }, session.title ? formatOneLine(session.title) : session.session),
     `${session.blueprint} v${session.version}`, formatPercent(session.budget_share)]), "No prompt has a budget yet.");
 
-const renderBreaks = (breaks) => renderTable("What caches lost", ["cause", "calls", "tokens", "cost"],
+const renderBreaks = (breaks) => renderPanelTable("What caches lost", ["cause", "calls", "tokens", "cost"],
   breaks.map(({ blueprint, version, lost, session, call, prefix_call: before }) => [
     [createElement("a", { href: linkToDiff(session, before, call) }, lost.outcome === "broken" ? `changed: ${lost.cause}` : `missed: ${lost.cause}`), createElement("span", { class: "faint" }, ` ${blueprint} v${version}`)],
     formatNumber(lost.calls), formatNumber(lost.tokens), formatCostSum(lost.cost)]), "Nothing that is known of.");
 
-const renderVersions = (versions) => renderTable("Prompts by version of a blueprint", ["blueprint", "calls", "mean tokens", "cost"],
-  versions.map(({ key, calls, tokens, cost }) => [[createElement("a", { href: linkToSessions({ blueprint: key.blueprint, order: "cost" }) }, key.version)],
-    formatNumber(calls), formatNumber(Math.round(tokens / calls)), formatCostSum(cost)]), "No call was made.");
+const renderVersions = (versions) => renderPanelTable("Prompts by version of a blueprint", ["blueprint", "calls", "p50", "p95", "cost"],
+  versions.map(({ key, calls, prompt_sizes: sizes, cost }) => [[createElement("a", { href: linkToBlueprint(key.version.split(" v")[0]) }, key.version)],
+    formatNumber(calls), formatNumber(sizes.p50), formatNumber(sizes.p95), formatCostSum(cost)]), "No call was made.");
 
-const renderFailures = (failures) => renderTable("Failed turns", ["code", "turns", "last"],
+const renderFailures = (failures) => renderPanelTable("Failed turns", ["code", "turns", "last"],
   failures.map(({ code, turns, last_at: last }) => [createElement("a", { href: linkToSessions({ failure: code ?? "", failed: code ? "" : "true" }) }, code ?? "(unknown)"), formatNumber(turns), formatAge(last)]), "None.");
 
-const renderSlow = (models) => renderTable("Slowest models, last hour", ["model", "answers", "p95"],
+const renderSlow = (models) => renderPanelTable("Slowest models, last hour", ["model", "answers", "p95"],
   models.map(({ model, attempts, p95_ms: p95 }) => [model, formatNumber(attempts), formatDuration(p95)]), "No model was called.");

@@ -72,6 +72,7 @@ export function createSessionList() {
       createElement("td", { class: "title" },
         createElement("a", { href: linkToSession(session.session) }, session.title ? formatOneLine(session.title) : "(nothing said yet)"),
         session.labels.map((label) => createElement("a", { class: "badge label", href: linkToSessions({ label }), title: "The sessions with this label" }, formatOneLine(label))),
+        session.stray_messages ? createElement("span", { class: "badge stray", title: "They are no events of the session, and are passed over" }, formatCount(session.stray_messages, "stray message")) : null,
         marks.map((mark) => createElement("span", { class: `badge ${mark}`, title: mark === "stopped" ? session.stopped : null }, mark)),
         createElement("div", { class: "id" }, session.session)),
       createElement("td", {}, session.blueprint, createElement("span", { class: "faint" }, ` v${session.version}`)),
