@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
-from tests.agent_programs.agent_service import AgentService, start_agent_service
+from tests.agent_programs.agent_service import AgentService
 from tests.e2e.axe_checks import AXE_SCRIPT, list_violations, load_axe
 from tests.e2e.browser import CHROMIUM, Browser, build_texts_script
-from tests.services.gateway.gateway_service import RunningGateway
 from tests.support.servers.caching_provider import CachingProvider
 from turnlog.projections.blueprint.loading.blueprint_source import BLUEPRINT_FILE
 
@@ -24,19 +21,6 @@ pytestmark = [
 ]
 
 TEXT = "What became of the ferry that left Holm at dawn with the mail and forty sheep? " * 60
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def platform(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[AgentService]:
-    folder: Path = tmp_path_factory.mktemp("versions")
-    async with start_agent_service(folder, model="openai/gpt-4o") as running:
-        yield running
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def stand(platform: AgentService) -> RunningGateway:
-    """The gateway that the browser may send requests to."""
-    return platform.gateway
 
 
 async def hold_sessions(platform: AgentService, *lengths: int) -> None:
@@ -50,7 +34,7 @@ async def hold_sessions(platform: AgentService, *lengths: int) -> None:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def versions(platform: AgentService) -> list[dict[str, Any]]:
-    """Two versions of the shipped assistant, of which the second cuts full prompts to 80 %.
+    """Two versions of the shipped assistant, of which the second has a smaller budget.
 
     Each had sessions of different lengths.
     """
@@ -58,7 +42,7 @@ async def versions(platform: AgentService) -> list[dict[str, Any]]:
     written = platform.copy_shipped_blueprint("assistant", "helper") / BLUEPRINT_FILE
     await hold_sessions(platform, 1, 6, 12)
     second = written.read_text().replace("version: 1", "version: 2")
-    written.write_text(second.replace("{history: recent}", "{to: 80%}"))
+    written.write_text(second.replace("tokens: 8000", "tokens: 5000"))
     await hold_sessions(platform, 9)
     growth = await platform.fetch_json("/v1/growth", blueprint="helper", group_by="version")
     return sorted(growth["groups"], key=lambda group: group["key"]["version"], reverse=True)
@@ -97,6 +81,7 @@ async def test_versions_of_a_blueprint_stand_side_by_side(
     scale = "[...document.querySelectorAll('.charts .stack')].map((it) => it.style.height)"
     heights = [float(each.removesuffix("%")) for each in await browser.run_script(scale)]
     largest = max(group["prompt_sizes"]["p95"] for group in versions)
+    assert heights[0] < 90
     assert heights == pytest.approx(
         [100 * group["prompt_sizes"]["p95"] / largest for group in versions], abs=0.01
     )

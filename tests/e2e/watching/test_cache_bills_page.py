@@ -3,33 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
-from tests.agent_programs.agent_service import AgentService, start_agent_service
+from tests.agent_programs.agent_service import AgentService
 from tests.e2e.browser import Browser, build_texts_script
-from tests.services.gateway.gateway_service import RunningGateway
 from tests.support.servers.caching_provider import CachingProvider
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 TEXT = "What became of the ferry that left Holm at dawn with the mail and forty sheep? " * 60
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def platform(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[AgentService]:
-    folder: Path = tmp_path_factory.mktemp("priced")
-    async with start_agent_service(folder, model="openai/gpt-4o") as running:
-        yield running
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def stand(platform: AgentService) -> RunningGateway:
-    """The gateway that the browser may send requests to."""
-    return platform.gateway
 
 
 async def check_strip(platform: AgentService, browser: Browser, session: str) -> None:
@@ -52,7 +35,8 @@ async def check_strip(platform: AgentService, browser: Browser, session: str) ->
 
 async def check_compared_strips(platform: AgentService, browser: Browser, session: str) -> None:
     """Require each call as it was and as it would be, to one scale, and both bills."""
-    change = {"sessions": [session], "ladder": {"drop_oldest_pairs": {"to": "80%"}}}
+    ladder = {"drop_oldest_pairs": {"to": "80%"}}
+    change = {"sessions": [session], "budget": 9_000, "ladder": ladder}
     answer = await platform.http.post("/v1/what-if", json=change)
     (found,) = (line for line in map(json.loads, answer.text.splitlines()) if "compared" in line)
     strips = await browser.run_script(
@@ -109,10 +93,10 @@ async def test_losses_of_caches_and_a_ladder_with_fewer_are_shown_in_money(
     assert "caches lost" in summary
     assert "$" in rows[3]
 
-    await browser.open_page(f"{address}/#/sessions/{session}/what-if?to=80")
+    await browser.open_page(f"{address}/#/sessions/{session}/what-if?to=80&budget=9000")
     await browser.wait_for("document.querySelector('.exact') !== null")
     (verdict,) = await browser.run_script(build_texts_script(".verdict"))
-    assert verdict == "what if drop_oldest_pairs to 80%"
+    assert verdict == "what if a budget of 9,000 tokens · drop_oldest_pairs to 80%"
     facts = await browser.run_script(build_texts_script("dl.facts dd"))
     with_caches, losses = facts[-2:]
     assert "if nothing expires" in with_caches

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
-from tests.agent_programs.agent_service import AgentService, start_agent_service
+from tests.agent_programs.agent_service import AgentService
 from tests.e2e.axe_checks import AXE_SCRIPT, list_violations, load_axe
 from tests.e2e.browser import CHROMIUM, Browser, build_texts_script
-from tests.services.gateway.gateway_service import RunningGateway
 from tests.support.servers.caching_provider import CachingProvider
 
 pytestmark = [
@@ -24,19 +21,6 @@ pytestmark = [
 TEXT = "What became of the ferry that left Holm at dawn with the mail and forty sheep? " * 60
 
 TILES = build_texts_script(".tiles a")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def platform(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[AgentService]:
-    folder: Path = tmp_path_factory.mktemp("watched")
-    async with start_agent_service(folder, model="openai/gpt-4o") as running:
-        yield running
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def stand(platform: AgentService) -> RunningGateway:
-    """The gateway that the browser may send requests to."""
-    return platform.gateway
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")

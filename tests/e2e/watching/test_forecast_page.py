@@ -3,38 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
 from tests.agent_programs.agent_service import (
     AgentService,
     answer_with_text,
-    start_agent_service,
 )
 from tests.e2e.browser import Browser, build_texts_script
-from tests.services.gateway.gateway_service import RunningGateway
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 TEXT = "What became of the ferry that left Holm at dawn with the mail and forty sheep? " * 50
 
 BARS = "[...document.querySelectorAll('.budget .column')].reverse()"
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def platform(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[AgentService]:
-    folder: Path = tmp_path_factory.mktemp("foreseen")
-    async with start_agent_service(folder) as running:
-        yield running
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def stand(platform: AgentService) -> RunningGateway:
-    """The gateway that the browser may send requests to."""
-    return platform.gateway
 
 
 @pytest.mark.slow("it drives a browser on a service of its own")
@@ -48,6 +30,7 @@ async def test_next_turns_follow_the_calls_as_a_band_with_the_error_of_the_forec
             answer_with_text(f"It is late. {turn}"),
             text=f"{turn:03}: {TEXT[: 900 * (turn + 1)]}",
         )
+    await platform.list_calls(session)
     found = await platform.fetch_json(f"/v1/sessions/{session}/forecast")
     assert found["turns"]["p50"] > 1
     await browser.open_page(f"{platform.gateway.address}/#/sessions/{session}/growth")
