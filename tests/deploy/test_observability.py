@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
+from ruamel.yaml import YAML
 
 from tests.support.processes.live_service import LiveService
 from tests.support.processes.process_host import find_free_port, run_process_host
@@ -22,9 +23,11 @@ from turnlog.services.worker.model import scripted_model
 
 FOLDER = Path(__file__).parents[2] / "deploy/observability"
 
+RUNNING_PAGE = FOLDER.parents[1] / "docs/running.md"
+
 PROMETHEUS, PROMTOOL = shutil.which("prometheus"), shutil.which("promtool")
 
-pytestmark = pytest.mark.skipif(
+needs_prometheus = pytest.mark.skipif(
     PROMETHEUS is None or PROMTOOL is None, reason="no `prometheus` and `promtool` on PATH"
 )
 
@@ -35,13 +38,39 @@ REFUSED = "Say nothing at all."
 ROUNDS = 10
 """Rounds of turns; a rate needs two scrapes with a figure."""
 
-RATES = re.compile(r"\$__rate_interval|\b\d+m\b")
+RATES = re.compile(r"\$__rate_interval|\b\d+[mh]\b")
+
+LIMIT = re.compile(r" [<>=]=? [\d.]+$")
+"""Where an alert compares with its limit."""
 
 
 def run_promtool(*words: str) -> None:
     subprocess.run([str(PROMTOOL), *words], cwd=FOLDER, check=True, capture_output=True, timeout=60)
 
 
+def load_yaml(name: str) -> Any:  # noqa: ANN401 - as the file has it
+    return YAML(typ="safe").load(FOLDER / name)
+
+
+def test_collector_takes_what_roles_send_and_has_what_prometheus_reads() -> None:
+    """The structure alone, since no collector runs here: what is named is there, and used."""
+    collector = load_yaml("collector.yml")
+    service = collector["service"]
+    pipelines = service["pipelines"]
+    assert pipelines.keys() == {"metrics", "traces"}
+    assert set(service["extensions"]) == collector["extensions"].keys()
+    for kind in ("receivers", "processors", "exporters"):
+        used = {each for pipeline in pipelines.values() for each in pipeline[kind]}
+        assert used == collector[kind].keys()
+    for pipeline in pipelines.values():
+        assert pipeline["processors"][0] == "memory_limiter", "it comes first, or limits nothing"
+    received = collector["receivers"]["otlp"]["protocols"]["http"]["endpoint"]
+    assert f"http://collector:{received.partition(':')[2]}" in RUNNING_PAGE.read_text()
+    shown = collector["exporters"]["prometheus"]["endpoint"]
+    assert f"collector:{shown.partition(':')[2]}" in (FOLDER / "prometheus.yml").read_text()
+
+
+@needs_prometheus
 def test_alert_rules_are_valid_and_raise_what_they_say() -> None:
     run_promtool("check", "config", "prometheus.yml")
     run_promtool("test", "rules", "rules_test.yml")
@@ -50,7 +79,12 @@ def test_alert_rules_are_valid_and_raise_what_they_say() -> None:
 def list_queries() -> list[str]:
     """Return the queries of the dashboard and of the alerts without their limits."""
     dashboard = json.loads((FOLDER / "dashboard.json").read_text())
-    return [each["expr"] for panel in dashboard["panels"] for each in panel["targets"]]
+    alerts = [each["expr"] for group in load_yaml("rules.yml")["groups"] for each in group["rules"]]
+    assert all(LIMIT.search(each) for each in alerts)
+    # No scripted model is without a price.
+    alerts = [each.replace('turnlog_price="fallback"', 'turnlog_price="exact"') for each in alerts]
+    drawn = [each["expr"] for panel in dashboard["panels"] for each in panel["targets"]]
+    return [*drawn, *(LIMIT.sub("", each) for each in alerts)]
 
 
 @asynccontextmanager
@@ -103,9 +137,10 @@ async def open_session(service: LiveService, **opening: str) -> str:
     return session
 
 
+@needs_prometheus
 @pytest.mark.slow("a service and a Prometheus start")
 @pytest.mark.asyncio(loop_scope="session")
-async def test_every_query_of_the_dashboard_finds_what_a_service_measured(
+async def test_every_query_of_dashboard_and_alerts_finds_what_a_service_measured(
     tmp_path: Path,
 ) -> None:
     address = f"127.0.0.1:{find_free_port()}"

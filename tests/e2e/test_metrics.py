@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -17,6 +18,9 @@ pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
     pytest.mark.slow("a service starts and answers turns with tools"),
 ]
+
+PRICES = {"scripted/uderia": {"input": 2.5, "output": 10}}
+"""Dollars for a million tokens, since a scripted model costs nothing."""
 
 QUESTION = "What were wind and sight yesterday?"
 
@@ -64,7 +68,13 @@ class ScrapedService:
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def scraped(host: ProcessHost) -> AsyncIterator[ScrapedService]:
     address = f"127.0.0.1:{find_free_port()}"
-    variables = {"TURNLOG_METRICS": address, "TURNLOG_MODEL": "scripted/uderia"}
+    prices = host.folder / "prices.json"
+    prices.write_text(json.dumps(PRICES))
+    variables = {
+        "TURNLOG_METRICS": address,
+        "TURNLOG_MODEL": "scripted/uderia",
+        "TURNLOG_PRICES": str(prices),
+    }
     async with run_turnlog_up(host, variables=variables) as up:
         yield ScrapedService(up, address)
 
@@ -91,6 +101,8 @@ async def test_metrics_agree_with_the_record_and_keep_their_number_of_series(
     for name in ("input_tokens", "output_tokens"):
         reported = after[f"gen_ai_client_inference_usage_{name}_total"]
         assert sum_samples(reported) == usage["total"][name]
+    cost = after["turnlog_cost_microdollars_total"]
+    assert sum_samples(cost, turnlog_price="exact") == usage["total"]["cost"]["micro_dollars"] > 0
     turns = sum_samples(after["gen_ai_workflow_duration_seconds_count"])
     assert sum_samples(after["turnlog_turns_running"]) == 0
     weather = {"gen_ai_tool_name": "harbour_weather"}
@@ -100,6 +112,25 @@ async def test_metrics_agree_with_the_record_and_keep_their_number_of_series(
     }
     texts = {value for name in after for labels, _ in after[name] for value in labels.values()}
     assert not texts & {first, *others}
+
+
+async def test_queue_read_models_and_webhooks_are_measured_before_anything_happens(
+    scraped: ScrapedService,
+) -> None:
+    wanted: dict[str, dict[str, tuple[str, ...]]] = {
+        "turnlog_queue_depth": {"turnlog_queue_state": ("delivered", "undelivered")},
+        "turnlog_projector_lag": {"turnlog_projection": ("knowledge", "segments", "sessions")},
+        "turnlog_webhook_deliveries_total": {
+            "turnlog_webhook_outcome": ("delivered", "failed", "given_up", "stopped")
+        },
+        "turnlog_webhook_lag_seconds": {},
+        "turnlog_webhook_sessions": {"turnlog_webhook_place": ("behind", "given_up")},
+    }
+    while wanted.keys() - (found := await scraped.scrape()).keys():
+        pass  # Each is read a few seconds after the start.
+    for name, expected in wanted.items():
+        for label, values in expected.items():
+            assert sorted(labels[label] for labels, _ in found[name]) == [*values]
 
 
 async def test_nothing_but_metrics_is_served_there(scraped: ScrapedService) -> None:

@@ -126,9 +126,28 @@ async def test_files_of_the_page_and_health_checks_have_no_spans(traced: TracedT
     assert {name for name in names if " /v1/" not in name} == set()
 
 
+async def test_metrics_are_sent_beside_the_traces_by_each_process_under_its_own_name(
+    traced: TracedTurn,
+) -> None:
+    metrics = traced.collector.metrics
+    assert {each.service for each in metrics} == {"turnlog-all-in-one"}
+    assert len({each.instance for each in metrics}) == 1
+    assert {
+        "gen_ai.client.operation.duration",
+        "gen_ai.workflow.duration",
+        "http.server.request.duration",
+        "turnlog.context.tokens",
+        "turnlog.cost",
+        "turnlog.queue.depth",
+        "turnlog.webhook.deliveries",
+    } <= {each.name for each in metrics}
+
+
 @pytest.mark.promise("P19")
-async def test_traces_contain_neither_texts_nor_keys(traced: TracedTurn) -> None:
-    trace_text = "".join(span.everything for span in traced.collector.spans)
+async def test_traces_and_metrics_contain_neither_texts_nor_keys(traced: TracedTurn) -> None:
+    spans, metrics = traced.collector.spans, traced.collector.metrics
+    trace_text = "".join(each.everything for each in spans)
+    trace_text += "".join(each.everything for each in metrics)
     assert traced.session in trace_text
     for secret in (ASKED, REPLIED, "You are terse.", "sk-of-nobody"):
         assert secret not in trace_text

@@ -1,4 +1,4 @@
-"""A collector that receives OTLP over HTTP, keeps the spans and passes over the metrics."""
+"""A collector that receives OTLP over HTTP and keeps spans and metrics."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest,
+)
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
@@ -30,10 +33,22 @@ class CollectedSpan:
     """The whole span as text, to search for what must not be in it."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectedMetric:
+    """A metric as received, once for each export."""
+
+    service: str
+    instance: str
+    name: str
+    everything: str
+    """All its series as text."""
+
+
 @dataclass(frozen=True, slots=True)
 class TraceCollector:
     url: str
     spans: list[CollectedSpan]
+    metrics: list[CollectedMetric]
 
     def find_spans(self, service: str, name: str) -> list[CollectedSpan]:
         """Find a service's spans of one name."""
@@ -43,8 +58,9 @@ class TraceCollector:
 
 @contextmanager
 def run_collector() -> Generator[TraceCollector]:
-    """Collect spans while the body runs."""
+    """Collect spans and metrics while the body runs."""
     spans: list[CollectedSpan] = []
+    metrics: list[CollectedMetric] = []
 
     class Take(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -53,6 +69,8 @@ def run_collector() -> Generator[TraceCollector]:
             sent = self.rfile.read(int(self.headers["content-length"]))
             if self.path == "/v1/traces":
                 spans.extend(_parse_spans(sent))
+            if self.path == "/v1/metrics":
+                metrics.extend(_parse_metrics(sent))
             self.send_response(200)
             self.send_header("content-length", "0")
             self.end_headers()
@@ -64,7 +82,7 @@ def run_collector() -> Generator[TraceCollector]:
         serving = threading.Thread(target=server.serve_forever)
         serving.start()
         try:
-            yield TraceCollector(f"http://127.0.0.1:{server.server_port}", spans)
+            yield TraceCollector(f"http://127.0.0.1:{server.server_port}", spans, metrics)
         finally:
             server.shutdown()
             serving.join()
@@ -88,6 +106,18 @@ def _parse_spans(sent: bytes) -> list[CollectedSpan]:
         for scope in resource.scope_spans
         for span in scope.spans
     ]
+
+
+def _parse_metrics(sent: bytes) -> Iterable[CollectedMetric]:
+    for resource in ExportMetricsServiceRequest.FromString(sent).resource_metrics:
+        process = _read_attributes(resource.resource.attributes)
+        for metric in (each for scope in resource.scope_metrics for each in scope.metrics):
+            yield CollectedMetric(
+                service=process["service.name"],
+                instance=process["service.instance.id"],
+                name=metric.name,
+                everything=str(metric),
+            )
 
 
 def _read_attributes(attributes: Iterable[KeyValue]) -> dict[str, str]:

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
 
+from tests.support.processes.measured_figures import MeasuredFigures
 from tests.support.sessions.prompt_assembly import (
     assemble_next_prompt,
     open_with_blueprint,
@@ -24,32 +23,22 @@ from turnlog.services.platform.telemetry.traces import (
     record_turn_blueprint,
 )
 
-Labels = Mapping[str, Any]
-
 
 @dataclass(frozen=True, slots=True)
 class MeasuredTracing:
     """Spans that are measured in memory."""
 
-    reader: InMemoryMetricReader = field(default_factory=InMemoryMetricReader)
+    figures: MeasuredFigures = field(default_factory=MeasuredFigures)
     tracing: Tracing = field(init=False)
 
     def __post_init__(self) -> None:
         provider = TracerProvider()
-        meter = MeterProvider([self.reader]).get_meter("test")
-        provider.add_span_processor(SpanMetrics(meter))
+        provider.add_span_processor(SpanMetrics(self.figures.meter))
         object.__setattr__(self, "tracing", Tracing(provider.get_tracer("test"), provider))
 
-    def list_points(self, name: str) -> list[tuple[Labels, Any]]:
+    def list_points(self, name: str) -> list[tuple[Mapping[str, Any], Any]]:
         """Return labels and figures of every series of a metric."""
-        data = self.reader.get_metrics_data()
-        metrics = data.resource_metrics[0].scope_metrics[0].metrics if data else ()
-        return [
-            (dict(point.attributes or {}), point)
-            for metric in metrics
-            if metric.name == name
-            for point in metric.data.data_points
-        ]
+        return self.figures.list_points(name)
 
 
 def run_tool(measured: MeasuredTracing, session: str, code: str | None = None) -> None:

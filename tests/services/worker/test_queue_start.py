@@ -1,15 +1,18 @@
-"""A worker that starts beside a new cluster waits until somebody leads the streams."""
+"""The queue of turns: a worker waits at its start until somebody leads it, and measures it."""
 
 from __future__ import annotations
 
 import pytest
 
+from tests.support.processes.measured_figures import MeasuredFigures
 from turnlog.events.errors import Unavailable
 from turnlog.events.jetstream.jetstream_client import open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions
 from turnlog.events.store.memory_log import MemorySnapshotStore
+from turnlog.events.subjects import SESSIONS_STREAM, WORKERS_CONSUMER
+from turnlog.services.platform.telemetry.reading_gauges import ReadingGauge
 from turnlog.services.worker import queue_keeper
-from turnlog.services.worker.queue_keeper import QueueKeeper
+from turnlog.services.worker.queue_keeper import DEPTH_METRIC, QueueKeeper
 
 
 class LeaderlessSnapshotStore(MemorySnapshotStore):
@@ -55,3 +58,33 @@ async def test_start_fails_when_no_leader_is_elected_in_time(
         )
         with pytest.raises(Unavailable, match="SNAPSHOTS: TimeoutError"):
             await queue.wait_for_consumer()
+
+
+@pytest.mark.asyncio
+async def test_turns_that_nobody_took_and_those_in_hand_are_measured(nats_url: str) -> None:
+    measured, label = MeasuredFigures(), "turnlog.queue.state"
+    gauge = ReadingGauge(DEPTH_METRIC, label, unit="{turn}", description="", meter=measured.meter)
+    async with open_client(nats_url, StreamOptions()) as client:
+        queue = QueueKeeper(
+            connection=client.connection,
+            identity=await client.log.get_identity("default"),
+            snapshots=MemorySnapshotStore(),
+            redelivery_wait=30,
+            depth=gauge,
+        )
+        await queue.ensure_consumer()
+        # The server is shared with tests that left turns.
+        old = measured.read_values(DEPTH_METRIC, label)
+        stream = client.connection.nc.jetstream()
+        for number in range(3):
+            await stream.publish(f"session.default.s{number}.turn.submitted", b"{}")
+        worker = await stream.pull_subscribe_bind(WORKERS_CONSUMER, SESSIONS_STREAM)
+        (taken,) = await worker.fetch(1)
+        await queue.ensure_consumer()
+        expected = {"undelivered": old["undelivered"] + 2, "delivered": old["delivered"] + 1}
+        assert measured.read_values(DEPTH_METRIC, label) == expected
+        await taken.ack_sync()
+        await queue.ensure_consumer()
+        assert measured.read_values(DEPTH_METRIC, label) == expected | {
+            "delivered": old["delivered"]
+        }

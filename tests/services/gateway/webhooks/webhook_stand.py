@@ -18,6 +18,7 @@ from turnlog.events.model.webhook_events import WebhookPlaceEvent
 from turnlog.events.registry import format_event_name
 from turnlog.projections.webhooks.webhook_subscriptions import TenantWebhooks
 from turnlog.services.platform.clock import read_clock
+from turnlog.services.webhooks.delivery.delivery_metrics import DeliveryMetrics
 from turnlog.services.webhooks.delivery.webhook_deliverer import WebhookDeliverer
 from turnlog.services.webhooks.delivery.webhook_lease import WebhookLease
 from turnlog.services.webhooks.delivery.webhook_runner import DeliveryTerms
@@ -100,6 +101,7 @@ class WebhookStand:
     gateway: RunningGateway
     receiver: WebhookReceiver
     secrets: dict[str, str] = field(default_factory=dict[str, str])
+    metrics: DeliveryMetrics = field(default_factory=DeliveryMetrics)
 
     async def add_webhook(self, name: str = "billing", **form: Any) -> None:  # noqa: ANN401
         """Add a webhook; by default with everything on the log."""
@@ -198,6 +200,7 @@ class WebhookStand:
                 is_alone=is_alone,
                 lease_seconds=lease_seconds,
                 look_seconds=0.02,
+                metrics=self.metrics,
             )
             running = asyncio.create_task(deliverer.run())
             try:

@@ -26,6 +26,7 @@ from turnlog.services.platform.telemetry.traces import Tracing
 from turnlog.services.process_components import ProcessComponents, connect_components
 from turnlog.services.projector.hourly_sums import HourlySums
 from turnlog.services.projector.knowledge_projector import KnowledgeProjector
+from turnlog.services.projector.lag_measurement import run_lag_measurement
 from turnlog.services.projector.log_fold import LogFolder
 from turnlog.services.projector.record_scrub import RecordScrub
 from turnlog.services.projector.segment_projector import SegmentProjector
@@ -100,6 +101,7 @@ async def run_projector(
                     IndexedKnowledge(store=store, signal=signal, embedder=embedder),
                 ),
                 serve_health(settings.health, health_checks, settings.tenant),
+                run_lag_measurement(settings, parts, store),
                 run_webhooks(settings, parts, ending, is_alone=is_alone),
             ):
                 database = hide_credentials(settings.database_url.get_secret_value())

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import structlog
@@ -24,6 +24,7 @@ from turnlog.events.jetstream.nats_connection import NatsConnection, wait_backof
 from turnlog.events.jetstream.work_queue import WorkQueueOptions, ensure_work_queue
 from turnlog.events.store.ports import LogIdentity, SnapshotStore
 from turnlog.events.subjects import SESSIONS_STREAM, WORKERS_CONSUMER
+from turnlog.services.platform.telemetry.reading_gauges import ReadingGauge
 
 MAX_PENDING_TURNS: Final = 10_000
 """Maximum number of open turns; the message of each is pending while it is open."""
@@ -36,6 +37,8 @@ START_SECONDS: Final = 30.0
 
 EXPIRY_SECONDS: Final = 0.5
 """Seconds that the server has to see that deliveries have expired; it looks after 0.1 s."""
+
+DEPTH_METRIC: Final = "turnlog.queue.depth"
 
 _SHORTEST_WAIT: Final = 0.001
 
@@ -57,6 +60,15 @@ class QueuePosition:
 _POSITION_ADAPTER: Final = TypeAdapter(QueuePosition)
 
 
+def _create_depth_gauge() -> ReadingGauge:
+    return ReadingGauge(
+        DEPTH_METRIC,
+        "turnlog.queue.state",
+        unit="{turn}",
+        description="Turns that no worker has taken yet, and turns that are not settled since",
+    )
+
+
 @dataclass(kw_only=True)
 class QueueKeeper:
     """Keeps the durable consumer in existence."""
@@ -68,6 +80,8 @@ class QueueKeeper:
     """Seconds after which the server delivers a turn again that nobody extends."""
     position: int | None = None
     """The position as it was last read or saved."""
+    depth: ReadingGauge = field(default_factory=_create_depth_gauge)
+    """The turns of the queue, as every worker measures them."""
 
     async def ensure_consumer(self) -> None:
         """Create the durable consumer if it is missing, and save its position.
@@ -129,6 +143,9 @@ class QueueKeeper:
         try:
             info: ConsumerInfo = await self.connection.nc.jetstream().consumer_info(
                 SESSIONS_STREAM, WORKERS_CONSUMER
+            )
+            self.depth.record_reading(
+                {"undelivered": info.num_pending or 0, "delivered": info.num_ack_pending or 0}
             )
             return info
         except (APIError, nats_errors.Error, TimeoutError) as error:

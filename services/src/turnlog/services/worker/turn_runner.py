@@ -289,6 +289,7 @@ class TurnRunner:
         )
         answer = AttemptAnswer(text=recovered.text, finish=closed.finish, tools=closed.tools)
         after = await append_command(self.sessions, context, build_outcome_command(report, answer))
+        self.outcomes.costs.record_cost(recorded.model, cost)
         return find_verdict(after.state, context.attempt)
 
     async def _run_calls(self, delivery: TurnDelivery, context: TurnContext) -> DeliveryVerdict:

@@ -123,6 +123,14 @@ class DeliveryProgress:
         """Return the sessions that are behind and were not given up."""
         return [each.session for each in self.behind.values() if not each.given_up]
 
+    def list_failing_since(self) -> list[str]:
+        """Return since when sessions fail that were not given up."""
+        return [
+            each.failing_since
+            for each in self.behind.values()
+            if each.failing_since is not None and not each.given_up
+        ]
+
     def count_given_up(self) -> int:
         """Return how many sessions were given up."""
         return sum(each.given_up for each in self.behind.values())

@@ -23,6 +23,7 @@ from turnlog.projections.webhooks.webhook_subscriptions import StoredWebhook
 from turnlog.services.audit.redactions import RedactionCache
 from turnlog.services.platform.shutdown import Shutdown
 from turnlog.services.sessions.session_openings import SessionOpenings
+from turnlog.services.webhooks.delivery.delivery_metrics import DeliveryMetrics
 from turnlog.services.webhooks.delivery.delivery_progress import (
     DeliveryProgress,
     resume_progress,
@@ -77,10 +78,13 @@ class WebhookDeliverer:
     """Whether no other process can deliver, so that no claim has to lapse first."""
     lease_seconds: float = LEASE_SECONDS
     look_seconds: float = LOOK_SECONDS
+    metrics: DeliveryMetrics = field(default_factory=DeliveryMetrics)
     _redactions: RedactionCache = field(default_factory=RedactionCache)
     _openings: SessionOpenings = field(init=False)
     _leases: dict[str, WebhookLease] = field(default_factory=dict[str, WebhookLease])
     _running: dict[str, _Delivery] = field(default_factory=dict[str, _Delivery])
+    _runners: dict[str, WebhookRunner] = field(default_factory=dict[str, WebhookRunner])
+    """What delivers the webhooks that this process has claimed."""
     _settled: dict[str, int] = field(default_factory=dict[str, int])
     """Webhooks that wait for a command, by the last event about each."""
     _failures: dict[str, int] = field(default_factory=dict[str, int])
@@ -98,9 +102,18 @@ class WebhookDeliverer:
                     await self._look_at_webhooks()
                 except TurnlogError as error:
                     _log.warning("webhooks-unreadable", detail=str(error))
+                self._measure_places()
                 await asyncio.sleep(self.look_seconds)
         finally:
             await cancel_tasks(*(each.task for each in self._running.values()))
+
+    def _measure_places(self) -> None:
+        runners = [*self._runners.values()]
+        self.metrics.record_places(
+            oldest=max((each.measure_oldest() for each in runners), default=0.0),
+            behind=sum(len(each.progress.list_retried()) for each in runners),
+            given_up=sum(each.progress.count_given_up() for each in runners),
+        )
 
     def count_running(self) -> int:
         """Return how many webhooks this process delivers, or is about to."""
@@ -204,11 +217,14 @@ class WebhookDeliverer:
             openings=self._openings,
             clock=self.service.parts.clock,
             terms=self.terms,
+            metrics=self.metrics,
             stop=stop,
         )
+        self._runners[webhook.id] = runner
         try:
             await runner.run()
         finally:
+            del self._runners[webhook.id]
             await lease.release()
         return progress.stopped is not None
 

@@ -37,6 +37,7 @@ from turnlog.services.audit.redactions import RedactionCache
 from turnlog.services.command_handling.idempotent_commands import CommandMetadata
 from turnlog.services.platform.clock import Clock
 from turnlog.services.sessions.session_openings import SessionOpenings
+from turnlog.services.webhooks.delivery.delivery_metrics import DeliveryMetrics
 from turnlog.services.webhooks.delivery.delivery_progress import DeliveryProgress
 from turnlog.services.webhooks.delivery.event_selection import (
     build_message,
@@ -117,6 +118,7 @@ class WebhookRunner:
     openings: SessionOpenings
     clock: Clock
     terms: DeliveryTerms
+    metrics: DeliveryMetrics = field(default_factory=DeliveryMetrics)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when it shall end in good order."""
     _lanes: dict[str, asyncio.Task[None]] = field(default_factory=dict[str, "asyncio.Task[None]"])
@@ -167,6 +169,22 @@ class WebhookRunner:
             await cancel_tasks(*tasks, *self._lanes.values())
         await self._finish(stop_reason)
 
+    def measure_oldest(self) -> float:
+        """Return the seconds since the oldest event that it has read and not delivered; 0 for none.
+
+        Of a session that fails they are those since it does. One that was given up counts no more.
+        """
+        batch = [
+            event.envelope.time
+            for events in self._batch
+            for event in events
+            if self.progress.is_pending(event.stream_sequence)
+        ]
+        oldest = min([*batch, *self.progress.list_failing_since()], default=None)
+        if oldest is None:
+            return 0.0
+        return max(0.0, (self.clock() - datetime.fromisoformat(oldest)).total_seconds())
+
     def _find_reason(self, tasks: Sequence[asyncio.Task[Any]]) -> BaseException | None:
         """Return what ended the delivery; None if it was asked to stop."""
         for each in (self._ended, *tasks):
@@ -183,6 +201,7 @@ class WebhookRunner:
         self._leave_rest()
         if isinstance(reason, WebhookStopped):
             self.progress.stopped = reason.failure
+            self.metrics.record_outcome("stopped")
             _log.error("webhook-stopped", webhook=self.webhook.name, detail=reason.failure.detail)
             await self._save_failure(None, reason.failure)
             return
@@ -304,6 +323,7 @@ class WebhookRunner:
     async def _send(self, event: RecordedEvent, redacted: RedactedTurns) -> DeliveryFault | None:
         message = build_message(self.webhook, event, redacted.format_for_reader(event))
         fault = await self.sender.send(self.webhook.url, self.secret, message)
+        self.metrics.record_outcome("failed" if fault else "delivered")
         if fault is None:
             self.progress.note_delivery(event.stream_sequence, self.clock())
             if event.session in self.progress.behind:
@@ -406,6 +426,7 @@ class WebhookRunner:
 
     async def _stop_session(self, session: str, failure: DeliveryFailure) -> None:
         self.progress.stop_session(session, failure)
+        self.metrics.record_outcome("given_up")
         _log.error(
             "webhook-session-given-up",
             webhook=self.webhook.name,

@@ -74,6 +74,7 @@ from turnlog.services.worker.attempts.answer_parsing import (
     parse_answer,
 )
 from turnlog.services.worker.attempts.argument_checks import find_argument_faults
+from turnlog.services.worker.attempts.cost_metrics import CostMetrics
 from turnlog.services.worker.attempts.output_guard import GuardViolation, SafetyCheckFailure
 from turnlog.services.worker.attempts.retrieval_step import KnowledgeFailure
 from turnlog.services.worker.model.model_types import (
@@ -192,6 +193,7 @@ class OutcomeRecorder:
     draw_bytes: Callable[[int], bytes] = secrets.token_bytes
     """Draws the salt of a withheld answer."""
     drift: TokenCountDrift = field(default_factory=TokenCountDrift)
+    costs: CostMetrics = field(default_factory=CostMetrics)
 
     async def record_end(
         self, active: ActiveAttempt, end: AttemptEnd
@@ -209,6 +211,8 @@ class OutcomeRecorder:
             outcome = AttemptFailed(fault=fault, allows_fallback=False, has_partial=False)
             done = await self._record_outcome(active, report, outcome)
         trace_failed_turn(done.events)
+        if done.events:
+            self.costs.record_cost(active.request.model, report.spent.cost)
         following = find_started_attempt(done)
         if following is None:
             return find_verdict(done.state, active.attempt)
