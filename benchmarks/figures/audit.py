@@ -161,6 +161,7 @@ async def _measure_verify(url: str, folder: Path) -> VerifyCost:
             tenant=TENANT,
             command_handler=build_command_handler(on),
             library_log=on.library,
+            alerts_log=on.alerts,
             store=store,
         )
         began, own = time.perf_counter(), time.process_time()

@@ -1,9 +1,11 @@
-"""The overview of all sessions, from read models with a day of calls."""
+"""The overview of all sessions and what alerts measure, from read models with a day of calls."""
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,12 +15,24 @@ from typing import Any, Final, cast
 from sqlalchemy import Boolean, Table, Text, insert
 
 from benchmarks.figure_types import BenchmarkTerms, Figure, require_at_most
+from turnlog.events.async_tasks import run_tasks
 from turnlog.events.codec import format_rfc3339
+from turnlog.events.model.alert_events import AlertRule, AlertScope
+from turnlog.events.store.memory_log import MemoryBlobStore, MemoryLog
+from turnlog.events.store.ports import EventLog
+from turnlog.events.subjects import ALERT_HISTORY, LIBRARY_HISTORY
+from turnlog.projections.alerts.alert_measures import MEASURES
 from turnlog.projections.store.engine import ReadModelStore, open_store
 from turnlog.projections.store.growth.hour_sums import sum_changed_hour
 from turnlog.projections.store.schema import read_model_tables as tables
 from turnlog.projections.store.schema.hour_tables import CHANGED_HOURS, TEN_MINUTES_CHARACTERS
 from turnlog.projections.store.schema.schema_migration import prepare_schema
+from turnlog.services.alerts.alert_evaluator import AlertEvaluator
+from turnlog.services.alerts.alert_service import AlertService
+from turnlog.services.command_handling.callers import Caller
+from turnlog.services.command_handling.idempotent_commands import CommandMetadata
+from turnlog.services.command_handling.tenant_histories import LibraryParts
+from turnlog.services.platform.clock import create_id
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.use_cases.overview_reading import OverviewReading
 
@@ -38,21 +52,118 @@ _NOW: Final = datetime(2026, 11, 23, 8, 59, tzinfo=UTC)
 
 async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
     """Read it with days of different size."""
-    figures = [await _measure_overview(terms, 5_000, 25)]
+    figures = await _measure_day(terms, 5_000, (25, 150))
     if terms.long:
-        figures.append(await _measure_overview(terms, 100_000, None))
+        figures += await _measure_day(terms, 100_000, (None, None))
     return figures
 
 
-async def _measure_overview(terms: BenchmarkTerms, calls: int, bound: int | None) -> Figure:
+async def _measure_day(
+    terms: BenchmarkTerms, calls: int, bounds: tuple[int | None, int | None]
+) -> list[Figure]:
+    """Measure what is read of a day: the overview, and what alerts ask."""
     store = await _fill_store(terms.folder / f"overview-{calls}.db", calls)
-    handler = cast("CommandHandler", SimpleNamespace(clock=lambda: _NOW, log=_LogWithoutLag()))
-    reading = OverviewReading(handler, store)
     try:
-        await reading.load_overview("t")
-        runs = [await _measure_reading(reading) for _ in range(terms.runs * 5)]
+        return [
+            await _measure_overview(terms, store, calls, bounds[0]),
+            *await _measure_alerts(terms, store, calls, bounds[1]),
+        ]
     finally:
         await store.close()
+
+
+async def _measure_alerts(
+    terms: BenchmarkTerms, store: ReadModelStore, calls: int, bound: int | None
+) -> Sequence[Figure]:
+    """Measure twenty rules that raise nothing, and how long one of their steps holds the loop."""
+    parts = LibraryParts(
+        log=MemoryLog(kind=LIBRARY_HISTORY),
+        blobs=MemoryBlobStore(),
+        clock=lambda: _NOW,
+        create_id=create_id,
+        source="/benchmark",
+    )
+    service = AlertService(parts, MemoryLog(kind=ALERT_HISTORY))
+    caller = Caller(tenant="t", metadata=CommandMetadata("benchmark"))
+    await service.set_rules(caller, dict(_build_rules()), removes_others=False)
+    evaluator = AlertEvaluator(
+        tenant="t",
+        log=cast("EventLog", _LogWithoutLag()),
+        store=store,
+        service=service,
+        clock=lambda: _NOW,
+    )
+    await evaluator.evaluate_alerts()
+    runs, holds = list[float](), list[float]()
+    for _ in range(terms.runs * 5):
+        async with measure_holds() as held:
+            began = time.process_time()
+            await evaluator.evaluate_alerts()
+            runs.append((time.process_time() - began) * 1_000)
+        holds.append(max(held, default=0.0) * 1_000)
+    what = f"{RULES} rules on a day of {calls:,} calls in {_SESSIONS} sessions, from SQLite"
+    return [
+        Figure(
+            name=f"alerts, {RULES} rules, {calls:,} calls a day",
+            measured=f"one measurement of {what}: processor time",
+            unit="ms",
+            runs=tuple(runs),
+            target=require_at_most(bound) if bound else None,
+        ),
+        Figure(
+            name=f"alerts, longest hold, {calls:,} calls a day",
+            measured=f"the longest time that another task waited for the event loop during {what}",
+            unit="ms",
+            runs=tuple(holds),
+        ),
+    ]
+
+
+RULES: Final = 20
+
+
+def _build_rules() -> Iterator[tuple[str, AlertRule]]:
+    """Build rules of every measure, with the longest windows that this day has."""
+    for number in range(RULES):
+        measure, terms = [*MEASURES.items()][number % len(MEASURES)]
+        scope = AlertScope(blueprint=f"b{number % _BLUEPRINTS}" if number >= RULES // 2 else None)
+        longest = terms.longest_window
+        seconds = None if longest is None else int(min(longest, timedelta(days=1)).total_seconds())
+        yield (
+            f"{measure}-{number}",
+            AlertRule(
+                measure=measure,
+                where=scope if "blueprint" in terms.scope else AlertScope(),
+                window_seconds=seconds,
+                above=1e12,
+            ),
+        )
+
+
+@asynccontextmanager
+async def measure_holds() -> AsyncGenerator[list[float]]:
+    """Collect how long the event loop kept a task waiting that is always ready."""
+    held = list[float]()
+
+    async def run_ticks() -> None:
+        last = time.perf_counter()
+        while True:
+            await asyncio.sleep(0)
+            now = time.perf_counter()
+            held.append(now - last)
+            last = now
+
+    async with run_tasks(run_ticks()):
+        yield held
+
+
+async def _measure_overview(
+    terms: BenchmarkTerms, store: ReadModelStore, calls: int, bound: int | None
+) -> Figure:
+    handler = cast("CommandHandler", SimpleNamespace(clock=lambda: _NOW, log=_LogWithoutLag()))
+    reading = OverviewReading(handler, store)
+    await reading.load_overview("t")
+    runs = [await _measure_reading(reading) for _ in range(terms.runs * 5)]
     return Figure(
         name=f"overview, {calls:,} calls a day",
         measured=f"`GET /v1/overview` of a day of {calls:,} calls in {_SESSIONS} sessions, without"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Final, get_args
 
 from pydantic import BaseModel
 
@@ -30,18 +30,22 @@ from turnlog.contract.stream_payloads import (
     UnreadablePayload,
 )
 from turnlog.events.content import compute_digest
+from turnlog.events.model.alert_events import AlertRuleEvent, KnownAlertEvent
 from turnlog.events.model.knowledge_events import KnowledgeEvent
 from turnlog.events.model.override_events import OverrideEvent
 from turnlog.events.model.quota_events import QuotaEvent
 from turnlog.events.model.segment_events import SegmentEvent
 from turnlog.events.model.webhook_events import WebhookEvent
 from turnlog.events.registry import (
+    ALERT_EVENT_TYPES,
     EVENT_TYPES,
     LIBRARY_EVENT_TYPES,
     LIBRARY_FAMILIES,
+    TENANT_EVENT_TYPES,
     format_event_name,
 )
 from turnlog.events.subjects import (
+    ALERT_HISTORY,
     LIBRARY_HISTORY,
     REPUBLISH_PREFIX,
     SESSION_HISTORY,
@@ -63,8 +67,9 @@ SCHEMA = FOLDER / "events.schema.json"
 PAGE = FOLDER / "events.md"
 
 SCHEMA_DESCRIPTION = (
-    "What Turnlog publishes about events: stored events (StoredEvent, StoredLibraryEvent), pages "
-    "of them, and the server-sent events of streams (TurnStreamEvent, EventStreamEvent)."
+    "What Turnlog publishes about events: stored events (StoredEvent, StoredLibraryEvent, "
+    "StoredAlertEvent), pages of them, and the server-sent events of streams (TurnStreamEvent, "
+    "EventStreamEvent)."
 )
 
 EXAMPLES: tuple[tuple[str, TurnStreamPayload], ...] = (
@@ -270,7 +275,7 @@ class _PageWriter:
 
     def __init__(self, definitions: Mapping[str, dict[str, Any]]) -> None:
         self.definitions = definitions
-        kinds = (*EVENT_TYPES.values(), *LIBRARY_EVENT_TYPES.values())
+        kinds = (*EVENT_TYPES.values(), *TENANT_EVENT_TYPES.values())
         events = {get_data_name(kind.__name__) for kind in (*kinds, *TOKEN_EVENTS.values())}
         parts = (name for name in definitions if name.endswith("Data"))
         self.parts = [name for name in parts if name not in events]
@@ -322,13 +327,15 @@ class _PageWriter:
         by_family["prompt override"] = list(get_args(OverrideEvent))
         by_family["quota"] = list(get_args(QuotaEvent))
         by_family["webhook"] = list(get_args(WebhookEvent))
+        by_family["rule of an alert"] = list(get_args(AlertRuleEvent))
+        by_family["alert"] = list(get_args(KnownAlertEvent))
         for family, kinds in by_family.items():
             yield f"\n## Events: {family}"
             for kind in kinds:
                 yield from self._iterate_event(kind)
 
     def _iterate_event(self, kind: Any) -> Iterator[str]:  # noqa: ANN401 - an event class
-        history = SESSION_HISTORY if kind.type in EVENT_TYPES else LIBRARY_HISTORY
+        history = _find_history(kind)
         yield f"\n### {format_event_name(kind.type)}\n"
         yield f"`{kind.type}` in `{_format_subject(history, kind)}`;"
         yield f"schema `#/$defs/{get_envelope_name(kind)}`\n"
@@ -384,10 +391,22 @@ class _PageWriter:
         return self._format_type({}) if name == "JsonValue" else f"`{name}`"
 
 
+_HISTORIES: Final[Mapping[HistoryKind, Mapping[str, Any]]] = {
+    SESSION_HISTORY: EVENT_TYPES,
+    LIBRARY_HISTORY: LIBRARY_EVENT_TYPES,
+    ALERT_HISTORY: ALERT_EVENT_TYPES,
+}
+
+
+def _find_history(kind: Any) -> HistoryKind:  # noqa: ANN401 - an event class
+    (found,) = (history for history, types in _HISTORIES.items() if kind.type in types)
+    return found
+
+
 def _iterate_subjects() -> Iterator[str]:
     yield "| subject | events |"
     yield "|---|---|"
-    for history, types in ((SESSION_HISTORY, EVENT_TYPES), (LIBRARY_HISTORY, LIBRARY_EVENT_TYPES)):
+    for history, types in _HISTORIES.items():
         by_subject: dict[str, list[str]] = {}
         for wire_type, kind in types.items():
             names = by_subject.setdefault(_format_subject(history, kind), [])
@@ -397,7 +416,7 @@ def _iterate_subjects() -> Iterator[str]:
 
 
 def _format_subject(history: HistoryKind, kind: Any) -> str:  # noqa: ANN401 - an event class
-    owner = "SESSION" if history is SESSION_HISTORY else LIBRARY_FAMILIES[kind]
+    owner = LIBRARY_FAMILIES[kind] if history is LIBRARY_HISTORY else history.id_name.upper()
     return f"{history.prefix}.TENANT.{owner}.{kind.leaf}"
 
 

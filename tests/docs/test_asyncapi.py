@@ -13,7 +13,12 @@ import jsonschema
 import pytest
 from jsonschema import Draft202012Validator
 
-from turnlog.events.registry import EVENT_TYPES, LIBRARY_EVENT_TYPES, format_event_name
+from turnlog.events.registry import (
+    ALERT_EVENT_TYPES,
+    EVENT_TYPES,
+    LIBRARY_EVENT_TYPES,
+    format_event_name,
+)
 from turnlog.events.subjects import SESSION_HISTORY, build_token_subject
 from turnlog.events.tokens import (
     TOKEN_EVENT,
@@ -47,7 +52,7 @@ needs_tools = pytest.mark.skipif(
 
 GOLDEN: Final = sorted(
     path
-    for folder in ("golden", "golden_library")
+    for folder in ("golden", "golden_library", "golden_alerts")
     for path in (ROOT / "tests/events" / folder).glob("*.json")
 )
 
@@ -75,6 +80,9 @@ def test_every_type_of_events_has_a_channel_with_its_subject() -> None:
     for wire_type in LIBRARY_EVENT_TYPES:
         (only,) = [each for each in channels if format_event_name(wire_type) in each["messages"]]
         assert only["address"].startswith("library.{tenant}.")
+    for wire_type, event in ALERT_EVENT_TYPES.items():
+        (only,) = [each for each in channels if format_event_name(wire_type) in each["messages"]]
+        assert only["address"] == f"alert.{{tenant}}.{{alert}}.{event.leaf}"
     tokens = document["channels"]["tokens"]["address"]
     assert tokens.format(tenant="t", session="s", turn=3) == build_token_subject("t", "s", 3)
 

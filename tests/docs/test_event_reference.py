@@ -17,7 +17,7 @@ from tests.support.sessions.published_schemas import (
     list_turn_frame_faults,
     load_published_schema,
 )
-from turnlog.events.registry import EVENT_TYPES, LIBRARY_EVENT_TYPES, format_event_name
+from turnlog.events.registry import EVENT_TYPES, TENANT_EVENT_TYPES, format_event_name
 from turnlog.services.api.published_events.event_definitions import UNPROMISED_KEYWORD
 from turnlog.services.api.published_events.field_promises import UNPROMISED_FIELDS
 
@@ -28,6 +28,8 @@ GENERATOR: Final = runpy.run_path(str(ROOT / "docs/generate/event_reference.py")
 GOLDEN_EVENTS: Final = sorted((ROOT / "tests/events/golden").glob("*.json"))
 
 GOLDEN_LIBRARY_EVENTS: Final = sorted((ROOT / "tests/events/golden_library").glob("*.json"))
+
+GOLDEN_ALERT_EVENTS: Final = sorted((ROOT / "tests/events/golden_alerts").glob("*.json"))
 
 
 @pytest.mark.parametrize(
@@ -52,6 +54,11 @@ def test_every_released_event_matches_its_schema(path: Path) -> None:
 @pytest.mark.parametrize("path", GOLDEN_LIBRARY_EVENTS, ids=lambda path: path.stem)
 def test_every_released_library_event_matches_its_schema(path: Path) -> None:
     assert list_event_faults(json.loads(path.read_bytes()), "StoredLibraryEvent") == []
+
+
+@pytest.mark.parametrize("path", GOLDEN_ALERT_EVENTS, ids=lambda path: path.stem)
+def test_every_released_event_of_alerts_matches_its_schema(path: Path) -> None:
+    assert list_event_faults(json.loads(path.read_bytes()), "StoredAlertEvent") == []
 
 
 @pytest.mark.slow("whole logs are compared with the published schema")
@@ -94,7 +101,7 @@ def test_every_event_type_has_golden_bytes_and_is_on_the_page() -> None:
     page = (ROOT / "docs/reference/events.md").read_text()
     released = {json.loads(path.read_bytes())["type"] for path in GOLDEN_EVENTS}
     assert released == set(EVENT_TYPES)
-    for wire_type in (*EVENT_TYPES, *LIBRARY_EVENT_TYPES):
+    for wire_type in (*EVENT_TYPES, *TENANT_EVENT_TYPES):
         assert f"\n### {format_event_name(wire_type)}\n" in page
 
 

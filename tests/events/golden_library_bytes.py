@@ -1,4 +1,4 @@
-"""Golden bytes of library events.
+"""Golden bytes of events of the library and of alerts.
 
 `python -m tests.events.golden_library_bytes` writes the bytes of event types that have none yet.
 """
@@ -8,18 +8,21 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from tests.support.generators.alert_samples import build_alert_samples
 from tests.support.generators.event_samples import build_library_samples
 from turnlog.events.codec import CommandRef, EventDraft, encode_batch
 from turnlog.events.content import compute_digest
 from turnlog.events.envelope import ChainHead
-from turnlog.events.registry import LIBRARY_FAMILIES, LibraryEvent
-from turnlog.events.subjects import LIBRARY_HISTORY
+from turnlog.events.registry import ALERT_EVENT_TYPES, LIBRARY_FAMILIES, TenantEvent
+from turnlog.events.subjects import ALERT_HISTORY, LIBRARY_HISTORY
 from turnlog.events.testing import FIRST_EVENT_TIME, TENANT, make_id
 
 GOLDEN = Path(__file__).parent / "golden_library"
 
+GOLDEN_ALERTS = Path(__file__).parent / "golden_alerts"
 
-def encode_event(event: LibraryEvent) -> bytes:
+
+def encode_event(event: TenantEvent) -> bytes:
     """Write an event with every field of the envelope filled."""
     command = CommandRef("import-17", compute_digest("the command's body"))
     draft = EventDraft(
@@ -37,24 +40,23 @@ def encode_event(event: LibraryEvent) -> bytes:
         traceparent="00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
     )
     after = ChainHead(6, 41, compute_digest("the event before"))
-    family = LIBRARY_FAMILIES[type(event)]
-    return (
-        encode_batch(
-            tenant=TENANT, session=family, after=after, drafts=[full], kind=LIBRARY_HISTORY
-        )
-        .messages[0]
-        .payload
-    )
+    is_alert = event.type in ALERT_EVENT_TYPES
+    family = "turns-fail" if is_alert else LIBRARY_FAMILIES[type(event)]  # type: ignore[index]
+    kind = ALERT_HISTORY if is_alert else LIBRARY_HISTORY
+    batch = encode_batch(tenant=TENANT, session=family, after=after, drafts=[full], kind=kind)
+    return batch.messages[0].payload
 
 
-def get_golden_path(name: str, event: LibraryEvent) -> Path:
+def get_golden_path(name: str, event: TenantEvent) -> Path:
     """Return the path of a sample's bytes."""
-    return GOLDEN / f"{name}.{event.type.rpartition('.')[2]}.json"
+    folder = GOLDEN_ALERTS if event.type in ALERT_EVENT_TYPES else GOLDEN
+    return folder / f"{name}.{event.type.rpartition('.')[2]}.json"
 
 
 def main() -> None:
     GOLDEN.mkdir(exist_ok=True)
-    for name, event in build_library_samples().items():
+    GOLDEN_ALERTS.mkdir(exist_ok=True)
+    for name, event in {**build_library_samples(), **build_alert_samples()}.items():
         path = get_golden_path(name, event)
         if not path.exists():
             path.write_bytes(encode_event(event))

@@ -28,9 +28,8 @@ from tests.layered_prompts.tutor_service import (
 from tests.support.servers.model_behaviours import AnswerBreak, ModelAnswer, ModelRefusal
 from tests.support.servers.openai_server import OpenAIServer
 from turnlog.events.content import compute_digest, encode_canonical
-from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.prompt_events import PromptsSnapshotted
-from turnlog.events.model.session_events import SessionOpened
+from turnlog.events.model.session_events import PhaseEntered, SessionOpened
 from turnlog.events.model.tool_events import ToolCalled, ToolReturned
 from turnlog.events.model.turn_events import TurnCompleted, TurnSubmitted
 from turnlog.projections.blueprint.schema.blueprint_model import compute_blueprint_digest

@@ -24,8 +24,8 @@ from turnlog.events.content import PlainText, compute_digest
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.manifest import HistorySource, PromptPart
-from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.session_events import PhaseEntered
 from turnlog.events.model.tool_events import ToolCalled, ToolReturned
 from turnlog.events.model.turn_events import TurnCompleted
 from turnlog.projections.audit.record.session_replay import collect_blob_digests

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from turnlog.events.content import PlainText
-from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.session_events import PhaseEntered
 from turnlog.events.model.turn_events import TurnCompleted, TurnSubmitted
 from turnlog.events.testing import record_events
 from turnlog.projections.session_views.phase_visits import list_phase_visits

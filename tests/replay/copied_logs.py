@@ -29,6 +29,7 @@ from turnlog.events.store.memory_log import (
 )
 from turnlog.events.store.ports import BlobStore, EventLog, RawEvent
 from turnlog.events.subjects import (
+    ALERT_HISTORY,
     BLOBS_STREAM,
     LIBRARY_HISTORY,
     SESSIONS_STREAM,
@@ -138,6 +139,7 @@ async def list_findings(
             tenant=tenant,
             command_handler=sessions,
             library_log=MemoryLog(kind=LIBRARY_HISTORY),
+            alerts_log=MemoryLog(kind=ALERT_HISTORY),
             store=store,
             means=get_verification_means(),
         )

@@ -19,7 +19,7 @@ from tests.agent_programs.agent_harness import AgentHarness, build_agent_bluepri
 from tests.support.sessions.session_harness import TENANT, TESTER
 from turnlog.events.errors import Refused
 from turnlog.events.model.call_events import ContextAssembled
-from turnlog.events.model.phase_events import PhaseEntered
+from turnlog.events.model.session_events import PhaseEntered
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import (

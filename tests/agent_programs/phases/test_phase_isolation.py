@@ -25,7 +25,7 @@ from tests.agent_programs.phases.isolated_phases import (
 )
 from turnlog.events.errors import Refused
 from turnlog.events.model.memory_events import HistorySummarised
-from turnlog.events.model.phase_events import PhaseEntered
+from turnlog.events.model.session_events import PhaseEntered
 from turnlog.events.model.tool_events import StepPlanned
 
 Walk = list[tuple[Any, ...]]

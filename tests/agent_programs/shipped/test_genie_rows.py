@@ -28,8 +28,7 @@ from turnlog.contract.session_payloads import SessionPage, SessionRow, SessionVi
 from turnlog.contract.turn_payloads import HistoryView
 from turnlog.events.content import PlainText
 from turnlog.events.model.child_events import ChildRequested, ChildSettled
-from turnlog.events.model.phase_events import PhaseEntered
-from turnlog.events.model.session_events import SessionClosed, SessionOpened
+from turnlog.events.model.session_events import PhaseEntered, SessionClosed, SessionOpened
 from turnlog.events.model.turn_events import TurnSubmitted
 from turnlog.projections.audit.explain.turn_explanation import TurnExplanation
 from turnlog.projections.blueprint.loading.blueprint_source import BLUEPRINT_FILE

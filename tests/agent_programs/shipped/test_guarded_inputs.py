@@ -40,7 +40,7 @@ from tests.agent_programs.shipped.guarded_inputs import (
 )
 from tests.support.servers.model_behaviours import ModelAnswer
 from turnlog.events.content import PlainText, compute_digest, encode_canonical
-from turnlog.events.model.phase_events import PhaseEntered
+from turnlog.events.model.session_events import PhaseEntered
 from turnlog.events.model.turn_events import TurnQueued, TurnSubmitted
 from turnlog.projections.blueprint.loading.blueprint_source import BLUEPRINT_FILE
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint

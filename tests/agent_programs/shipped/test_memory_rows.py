@@ -17,7 +17,7 @@ from tests.agent_programs.agent_service import (
     answer_with_tool_calls,
 )
 from turnlog.events.content import compute_digest
-from turnlog.events.model.phase_events import PhaseEntered
+from turnlog.events.model.session_events import PhaseEntered
 from turnlog.events.model.tool_events import ToolReturned
 from turnlog.projections.tools.tool_catalog import ToolOffer
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from turnlog.events.content import PlainText
-from turnlog.events.model.phase_events import PhaseEntered
-from turnlog.events.model.session_events import ProfileSwitched
+from turnlog.events.model.session_events import PhaseEntered, ProfileSwitched
 from turnlog.events.model.tool_events import StepPlanned, ToolCalled, ToolReturned
 from turnlog.projections.audit.export.transcript import (
     LaterChanges,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.support.generators.tracked_session import TrackedSession, build_tracked_blueprint
-from turnlog.events.model.phase_events import PhaseEntered
+from turnlog.events.model.session_events import PhaseEntered
 from turnlog.events.model.turn_events import TurnSubmitted
 from turnlog.projections.audit.explain.turn_effects import iterate_effects
 from turnlog.projections.audit.record.partial_log import build_complete_log

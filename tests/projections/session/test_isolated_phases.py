@@ -6,7 +6,7 @@ import pytest
 from pydantic import JsonValue
 
 from tests.support.generators.tracked_session import TRACKED_PHASES, build_tracked_blueprint
-from turnlog.events.model.phase_events import PhaseEntered
+from turnlog.events.model.session_events import PhaseEntered
 from turnlog.events.model.turn_events import ReferenceUpdated
 from turnlog.events.tokens import ToolRequest
 from turnlog.projections.blueprint.schema.phase_specs import PhaseGraph

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from turnlog.events.model.memory_events import HistorySummarised, SummaryBegun, TurnRange
-from turnlog.events.model.phase_events import PhaseEntered
+from turnlog.events.model.session_events import PhaseEntered
 from turnlog.projections.session.commands import RecordSummary
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.testing import (

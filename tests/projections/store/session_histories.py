@@ -36,11 +36,11 @@ from turnlog.events.model.manifest import (
     Manifest,
     PromptPart,
 )
-from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.session_events import (
     BlueprintMoved,
     BlueprintRef,
+    PhaseEntered,
     SessionClosed,
     SessionOpened,
 )

@@ -20,9 +20,8 @@ from tests.projections.store.session_histories import (
 )
 from turnlog.events.content import PlainText
 from turnlog.events.errors import Refused
-from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.redaction_events import ReplyRedacted
-from turnlog.events.model.session_events import ProfileSwitched, SessionDescribed
+from turnlog.events.model.session_events import PhaseEntered, ProfileSwitched, SessionDescribed
 from turnlog.events.model.turn_events import TurnFailed, TurnSubmitted
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.store.engine import ReadModelStore

@@ -22,9 +22,8 @@ from tests.support.generators.event_samples import build_samples
 from turnlog.events.codec import CommandRef
 from turnlog.events.content import PlainText, compute_digest
 from turnlog.events.model.call_events import CallCompleted
-from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.retrieval_events import FeedbackGiven
-from turnlog.events.model.session_events import SessionClosed
+from turnlog.events.model.session_events import PhaseEntered, SessionClosed
 from turnlog.events.model.turn_events import TurnFailed, TurnQueued, TurnReleased
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.store.engine import ReadModelStore

@@ -38,11 +38,11 @@ from turnlog.events.model.manifest import (
     SegmentSource,
 )
 from turnlog.events.model.memory_events import HistorySummarised, TurnRange
-from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.session_events import (
     BlueprintMoved,
     BlueprintRef,
+    PhaseEntered,
     SessionOpened,
     SessionOrigin,
 )

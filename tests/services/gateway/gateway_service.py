@@ -34,10 +34,11 @@ from turnlog.events.store.ports import (
     SnapshotStore,
     TokenStream,
 )
-from turnlog.events.subjects import LIBRARY_HISTORY
+from turnlog.events.subjects import ALERT_HISTORY, LIBRARY_HISTORY
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.projections.store.read.row_lookups import CommandLookup
+from turnlog.services.alerts.alert_service import AlertService
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS, BlueprintFolders
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.caches.media_cache import MediaReader
@@ -94,6 +95,8 @@ class LogBackend(Protocol):
     @property
     def library(self) -> EventLog: ...
     @property
+    def alerts(self) -> EventLog: ...
+    @property
     def blobs(self) -> BlobStore: ...
     @property
     def media(self) -> MediaStore: ...
@@ -109,6 +112,7 @@ class MemoryBackend:
 
     log: MemoryLog = field(default_factory=MemoryLog)
     library: MemoryLog = field(default_factory=lambda: MemoryLog(kind=LIBRARY_HISTORY))
+    alerts: MemoryLog = field(default_factory=lambda: MemoryLog(kind=ALERT_HISTORY))
     blobs: MemoryBlobStore = field(default_factory=MemoryBlobStore)
     media: MemoryMediaStore = field(default_factory=MemoryMediaStore)
     snapshots: MemorySnapshotStore = field(default_factory=MemorySnapshotStore)
@@ -143,6 +147,7 @@ def build_use_case_parts(
         overrides=OverrideService(build_library_parts(backend, "/turnlog/gateway")),
         webhooks=WebhookService(build_library_parts(backend, "/turnlog/gateway")),
         webhook_settings=settings,
+        alerts=build_alert_service(backend, "/turnlog/gateway"),
         segment_service=build_segment_service(backend, "gateway"),
         knowledge_service=build_knowledge_service(backend, "gateway"),
         knowledge_search=IndexedKnowledge(
@@ -192,6 +197,11 @@ def build_segment_service(backend: LogBackend, role: str) -> SegmentService:
 def build_knowledge_service(backend: LogBackend, role: str) -> KnowledgeService:
     """Make one process's view of the knowledge."""
     return KnowledgeService(build_library_parts(backend, f"/turnlog/{role}"))
+
+
+def build_alert_service(backend: LogBackend, source: str) -> AlertService:
+    """Make one process's view of the alerts."""
+    return AlertService(build_library_parts(backend, source), backend.alerts)
 
 
 def build_library_parts(backend: LogBackend, source: str) -> LibraryParts:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tests.support.generators.alert_samples import build_alert_rule_samples
 from tests.support.generators.manifest_samples import (
     build_corrected_manifest,
     build_handed_manifest,
@@ -50,7 +51,6 @@ from turnlog.events.model.override_events import (
     OverrideSet,
     UserOverride,
 )
-from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.prompt_events import PromptFile, PromptsSnapshotted
 from turnlog.events.model.quota_events import (
     QuotaBalance,
@@ -85,6 +85,7 @@ from turnlog.events.model.segment_events import (
 from turnlog.events.model.session_events import (
     BlueprintMoved,
     BlueprintRef,
+    PhaseEntered,
     ProfileSwitched,
     SessionClosed,
     SessionDescribed,
@@ -1139,4 +1140,5 @@ def build_library_samples() -> Mapping[str, LibraryEvent]:
         ),
         "quota-released": QuotaReleased(user="ann", reservation="r-2", balance=SAMPLE_BALANCE),
         **_build_webhook_samples(),
+        **build_alert_rule_samples(),
     }

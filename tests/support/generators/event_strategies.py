@@ -23,7 +23,6 @@ from turnlog.events.model.memory_events import (
     SummaryUndone,
     TurnRange,
 )
-from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.prompt_events import PromptFile, PromptsSnapshotted
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.retrieval_events import (
@@ -38,6 +37,7 @@ from turnlog.events.model.retrieval_events import (
 from turnlog.events.model.session_events import (
     BlueprintMoved,
     BlueprintRef,
+    PhaseEntered,
     ProfileSwitched,
     SessionClosed,
     SessionDescribed,

@@ -20,7 +20,6 @@ from turnlog.events import codec
 from turnlog.events.content import compute_digest
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.manifest import SegmentSource
-from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.prompt_events import PromptFile, PromptsSnapshotted
 from turnlog.events.model.segment_events import (
     SEGMENT_FAMILY,
@@ -32,7 +31,7 @@ from turnlog.events.model.segment_events import (
     SegmentsEdited,
     SegmentText,
 )
-from turnlog.events.model.session_events import BlueprintRef, SessionOpened
+from turnlog.events.model.session_events import BlueprintRef, PhaseEntered, SessionOpened
 from turnlog.events.model.turn_events import TurnCompleted
 from turnlog.events.registry import LibraryEvent
 from turnlog.events.subjects import LIBRARY_HISTORY

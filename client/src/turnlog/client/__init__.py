@@ -59,7 +59,6 @@ from turnlog.contract.override_payloads import (
     OverrideTextView,
     UserOverrideView,
 )
-from turnlog.contract.quota_payloads import LimitUseView, QuotaPage, QuotaView, UserLimitsView
 from turnlog.contract.session_payloads import (
     OpenTurnView,
     OriginRow,
@@ -89,7 +88,16 @@ from turnlog.contract.turn_payloads import (
     TurnToolUse,
     TurnView,
 )
-from turnlog.contract.usage_payloads import CostSum, SessionUsage, UsageReport, UsageView
+from turnlog.contract.usage_payloads import (
+    CostSum,
+    LimitUseView,
+    QuotaPage,
+    QuotaView,
+    SessionUsage,
+    UsageReport,
+    UsageView,
+    UserLimitsView,
+)
 from turnlog.contract.use_payloads import UseHopView, UsePage, UseView
 
 __all__ = [

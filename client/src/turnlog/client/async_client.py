@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Unpack
 
-from turnlog.client import operations, tenant_operations, webhook_operations
+from turnlog.client import alert_operations, operations, tenant_operations, webhook_operations
 from turnlog.client.async_connection import AsyncServiceConnection
 from turnlog.client.async_session_requests import AsyncSessionRequests
 from turnlog.client.request_errors import ApprovalNeeded, NotFound, TurnUnsettled
@@ -24,6 +24,12 @@ from turnlog.client.sse_events import (
     TurnEvent,
     parse_session_event,
     parse_turn_event,
+)
+from turnlog.contract.alert_payloads import (
+    AlertChangeResult,
+    AlertHistory,
+    AlertPage,
+    AlertResult,
 )
 from turnlog.contract.knowledge_payloads import (
     CollectionList,
@@ -41,7 +47,6 @@ from turnlog.contract.override_payloads import (
     OverrideRemovalResult,
     OverrideTextView,
 )
-from turnlog.contract.quota_payloads import QuotaPage, QuotaView
 from turnlog.contract.session_payloads import SessionPage
 from turnlog.contract.turn_payloads import (
     ApprovalPage,
@@ -49,7 +54,7 @@ from turnlog.contract.turn_payloads import (
     StoredBlobView,
     UndecidedTurnView,
 )
-from turnlog.contract.usage_payloads import UsageReport
+from turnlog.contract.usage_payloads import QuotaPage, QuotaView, UsageReport
 from turnlog.contract.use_payloads import UsePage
 from turnlog.contract.value_names import ApprovalStatus, SessionOrder
 from turnlog.contract.webhook_payloads import (
@@ -361,6 +366,29 @@ class AsyncTurnlogClient(AsyncServiceConnection):
     async def remove_webhook(self, name: str) -> WebhookResult:
         """Remove a webhook."""
         return await self.send(webhook_operations.remove_webhook(name))
+
+    async def list_alerts(self) -> AlertPage:
+        """Return the alerts with their rules and their state now."""
+        return await self.send(alert_operations.list_alerts())
+
+    async def fetch_alert(self, name: str) -> AlertResult:
+        """Return an alert with its rule and its state now."""
+        return await self.send(alert_operations.fetch_alert(name))
+
+    async def fetch_alert_history(self, name: str, limit: int | None = None) -> AlertHistory:
+        """Return when an alert was raised, cleared and so on, the newest first."""
+        return await self.send(alert_operations.fetch_alert_history(name, limit))
+
+    async def apply_alerts(
+        self, rules: Sequence[Mapping[str, Any]], *, remove_others: bool = False
+    ) -> AlertChangeResult:
+        """Set rules of alerts, all of them or none, in the form of `alerts.yaml`."""
+        operation = alert_operations.apply_alerts(rules, remove_others=remove_others)
+        return await self.send(operation)
+
+    async def remove_alert(self, name: str) -> AlertChangeResult:
+        """Remove the rule of an alert, which is cleared if it is raised."""
+        return await self.send(alert_operations.remove_alert(name))
 
     async def fetch_usage(
         self,

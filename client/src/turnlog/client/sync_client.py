@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Unpack
 
-from turnlog.client import operations, tenant_operations, webhook_operations
+from turnlog.client import alert_operations, operations, tenant_operations, webhook_operations
 from turnlog.client.request_errors import ApprovalNeeded, NotFound, TurnUnsettled
 from turnlog.client.session_filters import SessionFilters
 from turnlog.client.sse_events import (
@@ -22,6 +22,12 @@ from turnlog.client.sse_events import (
 )
 from turnlog.client.sync_connection import ServiceConnection
 from turnlog.client.sync_session_requests import SessionRequests
+from turnlog.contract.alert_payloads import (
+    AlertChangeResult,
+    AlertHistory,
+    AlertPage,
+    AlertResult,
+)
 from turnlog.contract.knowledge_payloads import (
     CollectionList,
     EntryKindWord,
@@ -38,7 +44,6 @@ from turnlog.contract.override_payloads import (
     OverrideRemovalResult,
     OverrideTextView,
 )
-from turnlog.contract.quota_payloads import QuotaPage, QuotaView
 from turnlog.contract.session_payloads import SessionPage
 from turnlog.contract.turn_payloads import (
     ApprovalPage,
@@ -46,7 +51,7 @@ from turnlog.contract.turn_payloads import (
     StoredBlobView,
     UndecidedTurnView,
 )
-from turnlog.contract.usage_payloads import UsageReport
+from turnlog.contract.usage_payloads import QuotaPage, QuotaView, UsageReport
 from turnlog.contract.use_payloads import UsePage
 from turnlog.contract.value_names import ApprovalStatus, SessionOrder
 from turnlog.contract.webhook_payloads import (
@@ -356,6 +361,29 @@ class TurnlogClient(ServiceConnection):
     def remove_webhook(self, name: str) -> WebhookResult:
         """Remove a webhook."""
         return self.send(webhook_operations.remove_webhook(name))
+
+    def list_alerts(self) -> AlertPage:
+        """Return the alerts with their rules and their state now."""
+        return self.send(alert_operations.list_alerts())
+
+    def fetch_alert(self, name: str) -> AlertResult:
+        """Return an alert with its rule and its state now."""
+        return self.send(alert_operations.fetch_alert(name))
+
+    def fetch_alert_history(self, name: str, limit: int | None = None) -> AlertHistory:
+        """Return when an alert was raised, cleared and so on, the newest first."""
+        return self.send(alert_operations.fetch_alert_history(name, limit))
+
+    def apply_alerts(
+        self, rules: Sequence[Mapping[str, Any]], *, remove_others: bool = False
+    ) -> AlertChangeResult:
+        """Set rules of alerts, all of them or none, in the form of `alerts.yaml`."""
+        operation = alert_operations.apply_alerts(rules, remove_others=remove_others)
+        return self.send(operation)
+
+    def remove_alert(self, name: str) -> AlertChangeResult:
+        """Remove the rule of an alert, which is cleared if it is raised."""
+        return self.send(alert_operations.remove_alert(name))
 
     def fetch_usage(
         self,

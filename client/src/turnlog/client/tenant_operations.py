@@ -30,9 +30,8 @@ from turnlog.contract.override_payloads import (
     OverrideRemovalResult,
     OverrideTextView,
 )
-from turnlog.contract.quota_payloads import QuotaPage, QuotaView
 from turnlog.contract.turn_payloads import ApprovalPage, StoredBlobView
-from turnlog.contract.usage_payloads import UsageReport
+from turnlog.contract.usage_payloads import QuotaPage, QuotaView, UsageReport
 from turnlog.contract.use_payloads import UsePage
 
 UNSPECIFIED_TYPE: Final = "application/octet-stream"

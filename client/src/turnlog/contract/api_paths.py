@@ -104,6 +104,11 @@ PAUSE_WEBHOOK: Final = "/v1/webhooks/{name}/pause"
 RESUME_WEBHOOK: Final = "/v1/webhooks/{name}/resume"
 REDELIVER_WEBHOOK: Final = "/v1/webhooks/{name}/redeliver"
 
+# Alerts
+ALERTS: Final = "/v1/alerts"
+ALERT: Final = "/v1/alerts/{name}"
+ALERT_HISTORY: Final = "/v1/alerts/{name}/history"
+
 # Read models that stopped
 QUARANTINE: Final = "/v1/quarantine"
 QUARANTINED_SESSION: Final = "/v1/quarantine/{session}"

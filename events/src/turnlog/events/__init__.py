@@ -45,7 +45,6 @@ if TYPE_CHECKING:
         SummaryFailed,
         SummaryUndone,
     )
-    from turnlog.events.model.phase_events import PhaseEntered
     from turnlog.events.model.prompt_events import PromptsSnapshotted
     from turnlog.events.model.redaction_events import ReplyRedacted
     from turnlog.events.model.retrieval_events import (
@@ -57,6 +56,7 @@ if TYPE_CHECKING:
     )
     from turnlog.events.model.session_events import (
         BlueprintMoved,
+        PhaseEntered,
         ProfileSwitched,
         SessionClosed,
         SessionDescribed,
@@ -193,7 +193,7 @@ __all__ = [
 _MODULES = (
     *("errors", "content", "envelope", "registry", "model.manifest", "tokens", "codec"),
     *("model.turn_events", "model.call_events", "model.tool_events", "model.session_events"),
-    *("model.memory_events", "model.prompt_events", "model.phase_events", "model.child_events"),
+    *("model.memory_events", "model.prompt_events", "model.child_events"),
     *("model.retrieval_events", "model.redaction_events"),
 )
 """The modules searched for a name, the cheapest to import first."""

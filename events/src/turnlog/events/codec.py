@@ -19,12 +19,15 @@ from pydantic_core import PydanticSerializationError
 from turnlog.events.content import Digest, compute_digest
 from turnlog.events.envelope import TYPE_START, ChainHead, Envelope, EventHeader, RecordedEvent
 from turnlog.events.errors import Corrupt, Refused, TooLarge
+from turnlog.events.model.alert_events import KnownAlertEvent
 from turnlog.events.model.knowledge_events import KnowledgeEvent
 from turnlog.events.model.segment_events import SegmentEvent
 from turnlog.events.registry import (
+    ALERT_EVENT_TYPES,
     EVENT_TYPES,
     LIBRARY_EVENT_TYPES,
     UPCASTERS,
+    AppendableEvent,
     KnownEvent,
     LibraryEvent,
     UnknownEvent,
@@ -51,7 +54,7 @@ class CommandRef:
 class EventDraft:
     """An event that is decided but has no sequence in its session yet."""
 
-    event: KnownEvent | LibraryEvent
+    event: AppendableEvent
     id: str
     at: datetime
     source: str
@@ -192,7 +195,7 @@ def _build_header(
     )
 
 
-def _encode_event(header: EventHeader, event: KnownEvent | LibraryEvent) -> bytes:
+def _encode_event(header: EventHeader, event: AppendableEvent) -> bytes:
     try:
         start = header.model_dump_json(exclude_none=True, exclude={"data"})[:-1]
         payload = f'{start},"data":{event.model_dump_json(exclude_defaults=True)}}}'.encode()
@@ -259,6 +262,18 @@ def decode_library_event(recorded: RecordedEvent) -> LibraryEvent | UnknownEvent
         return kind.model_validate(event.data)
     except ValidationError as error:
         place = f"LIBRARY, stream sequence {recorded.stream_sequence}"
+        raise _describe_invalid(place, error) from None
+
+
+def decode_alert_event(recorded: RecordedEvent) -> KnownAlertEvent | UnknownEvent:
+    """Do the same for an event of alerts."""
+    event, kind = recorded.event, ALERT_EVENT_TYPES.get(recorded.envelope.type)
+    if kind is None or not isinstance(event, UnknownEvent):
+        return UnknownEvent(recorded.envelope.type, {})
+    try:
+        return kind.model_validate(event.data)
+    except ValidationError as error:
+        place = f"ALERTS, stream sequence {recorded.stream_sequence}"
         raise _describe_invalid(place, error) from None
 
 

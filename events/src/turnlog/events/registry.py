@@ -16,12 +16,16 @@ from typing import Final, get_args
 
 from pydantic import JsonValue
 
+from turnlog.events.model.alert_events import (
+    ALERT_RULES_FAMILY,
+    AlertRuleEvent,
+    KnownAlertEvent,
+)
 from turnlog.events.model.call_events import KnownCallEvent
 from turnlog.events.model.child_events import ChildEnded, ChildSettled, KnownChildEvent
 from turnlog.events.model.knowledge_events import KNOWLEDGE_FAMILY, KnowledgeEvent
 from turnlog.events.model.memory_events import KnownMemoryEvent
 from turnlog.events.model.override_events import OVERRIDE_FAMILY, OverrideEvent
-from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.prompt_events import PromptsSnapshotted
 from turnlog.events.model.quota_events import (
     BALANCE_FAMILY_FORM,
@@ -32,7 +36,7 @@ from turnlog.events.model.quota_events import (
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.retrieval_events import KnownRetrievalEvent
 from turnlog.events.model.segment_events import SEGMENT_FAMILY, SegmentEvent
-from turnlog.events.model.session_events import KnownSessionEvent
+from turnlog.events.model.session_events import KnownSessionEvent, PhaseEntered
 from turnlog.events.model.tool_events import ApprovalDecided, KnownToolEvent
 from turnlog.events.model.turn_events import KnownTurnEvent, TurnReleased, TurnSubmitted
 from turnlog.events.model.webhook_events import (
@@ -102,7 +106,9 @@ def apply_upcasters(
     return wire_type, data
 
 
-LibraryEvent = SegmentEvent | KnowledgeEvent | QuotaEvent | OverrideEvent | WebhookEvent
+LibraryEvent = (
+    SegmentEvent | KnowledgeEvent | QuotaEvent | OverrideEvent | WebhookEvent | AlertRuleEvent
+)
 """The library events that this release writes and reads."""
 
 LIBRARY_FAMILIES: Final[Mapping[type[LibraryEvent], str]] = {
@@ -113,6 +119,7 @@ LIBRARY_FAMILIES: Final[Mapping[type[LibraryEvent], str]] = {
     **dict.fromkeys(get_args(OverrideEvent), OVERRIDE_FAMILY),
     **dict.fromkeys(get_args(WebhookSubscriptionEvent), WEBHOOK_FAMILY),
     **dict.fromkeys(get_args(WebhookPlaceEvent), PLACE_FAMILY_FORM),
+    **dict.fromkeys(get_args(AlertRuleEvent), ALERT_RULES_FAMILY),
 }
 """The family whose history an event belongs to, by class."""
 
@@ -120,3 +127,17 @@ LIBRARY_EVENT_TYPES: Final[dict[str, type[LibraryEvent]]] = {
     kind.type: kind for kind in get_args(LibraryEvent)
 }
 """Library event class by wire type."""
+
+ALERT_EVENT_TYPES: Final[dict[str, type[KnownAlertEvent]]] = {
+    kind.type: kind for kind in get_args(KnownAlertEvent)
+}
+"""Class of an event of alerts by wire type."""
+
+TenantEvent = LibraryEvent | KnownAlertEvent
+"""The events of a tenant that belong to no session."""
+
+TENANT_EVENT_TYPES: Final[dict[str, type[TenantEvent]]] = LIBRARY_EVENT_TYPES | ALERT_EVENT_TYPES
+"""Their classes by wire type."""
+
+AppendableEvent = KnownEvent | TenantEvent
+"""The events that this release writes."""

@@ -25,6 +25,9 @@ SESSIONS_STREAM: Final = "SESSIONS"
 LIBRARY_STREAM: Final = "LIBRARY"
 
 
+ALERTS_STREAM: Final = "ALERTS"
+
+
 TOKENS_STREAM: Final = "TOKENS"
 
 
@@ -59,7 +62,8 @@ REPUBLISH_PREFIX: Final = "live"
 class HistoryKind:
     """A kind of history: the stream that holds it and the subjects of its events.
 
-    A history is chained and appended to as one: a session, or a family of a tenant's library.
+    A history is chained and appended to as one: a session, a family of a tenant's library, or an
+    alert.
     """
 
     stream: str
@@ -98,6 +102,9 @@ SESSION_HISTORY: Final = HistoryKind(SESSIONS_STREAM, "session", "session")
 
 
 LIBRARY_HISTORY: Final = HistoryKind(LIBRARY_STREAM, "library", "family")
+
+
+ALERT_HISTORY: Final = HistoryKind(ALERTS_STREAM, "alert", "alert")
 
 
 def build_token_subject(tenant: str, session: str, turn: int) -> str:

@@ -18,6 +18,7 @@ from turnlog.events.jetstream.nats_connection import NatsConnection
 from turnlog.events.jetstream.stream_setup import StreamOptions
 from turnlog.events.jetstream.token_stream import JetStreamTokenStream
 from turnlog.events.store.ports import SnapshotStore
+from turnlog.services.alerts.alert_service import AlertService
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.caches.media_cache import MediaReader
 from turnlog.services.caches.session_snapshots import (
@@ -67,6 +68,7 @@ class ProcessComponents:
     connection: NatsConnection
     log: JetStreamLog
     library: JetStreamLog
+    alerts: JetStreamLog
     blobs: JetStreamBlobStore
     media: JetStreamMediaStore
     snapshots: SnapshotStore
@@ -120,6 +122,10 @@ class ProcessComponents:
     def create_webhook_service(self) -> WebhookService:
         """Create this process's service of webhooks."""
         return WebhookService(self.library_parts)
+
+    def create_alert_service(self) -> AlertService:
+        """Create this process's service of alerts."""
+        return AlertService(self.library_parts, self.alerts)
 
     def create_knowledge_service(self) -> KnowledgeService:
         """Create this process's knowledge service."""
@@ -205,6 +211,7 @@ async def connect_components(
                 connection=on.connection,
                 log=on.log,
                 library=on.library,
+                alerts=on.alerts,
                 blobs=on.blobs,
                 media=on.media,
                 snapshots=AuthenticatedSnapshotStore(on.snapshots, snapshot_key),

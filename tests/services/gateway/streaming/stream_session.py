@@ -32,7 +32,7 @@ from turnlog.events.store.memory_log import (
     MemoryTokenStream,
 )
 from turnlog.events.store.ports import BlobStore, EventLog, SnapshotStore, TokenStream
-from turnlog.events.subjects import LIBRARY_HISTORY
+from turnlog.events.subjects import ALERT_HISTORY, LIBRARY_HISTORY
 from turnlog.events.tokens import AttemptAlive, AttemptReset, Token
 from turnlog.projections.blueprint.schema.blueprint_model import compute_history_reach
 from turnlog.projections.blueprint.schema.policy_specs import Policies
@@ -48,6 +48,7 @@ from turnlog.projections.session.commands import (
 )
 from turnlog.projections.store.engine import open_store
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
+from turnlog.services.alerts.alert_service import AlertService
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.caches.media_cache import MediaReader
@@ -132,6 +133,7 @@ class StreamedSession:
             overrides=OverrideService(parts),
             webhooks=WebhookService(parts),
             webhook_settings=settings,
+            alerts=AlertService(parts, MemoryLog(kind=ALERT_HISTORY)),
             segment_service=segment_service,
             knowledge_service=KnowledgeService(parts),
             knowledge_search=MemorySearch(()),

@@ -56,6 +56,7 @@ from turnlog.events.store.ports import (
     RawEvent,
 )
 from turnlog.events.subjects import (
+    ALERT_HISTORY,
     LIBRARY_HISTORY,
     SESSION_HISTORY,
     SNAPSHOTS_STREAM,
@@ -378,6 +379,7 @@ class JetStreamClient:
     connection: NatsConnection
     log: JetStreamLog
     library: JetStreamLog
+    alerts: JetStreamLog
     blobs: JetStreamBlobStore
     media: JetStreamMediaStore
     snapshots: JetStreamSnapshotStore
@@ -393,10 +395,12 @@ def build_client(
     """
     events = build_event_feed(SESSION_HISTORY.build_filter(tenant, session))
     library = build_event_feed(LIBRARY_HISTORY.build_filter(tenant))
+    alerts = build_event_feed(ALERT_HISTORY.build_filter(tenant))
     return JetStreamClient(
         connection=connection,
         log=JetStreamLog(connection=connection, feed=events),
         library=JetStreamLog(connection=connection, kind=LIBRARY_HISTORY, feed=library),
+        alerts=JetStreamLog(connection=connection, kind=ALERT_HISTORY, feed=alerts),
         blobs=JetStreamBlobStore(connection),
         media=JetStreamMediaStore(JetStreamBlobStore(connection)),
         snapshots=JetStreamSnapshotStore(connection),

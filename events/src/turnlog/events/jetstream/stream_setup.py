@@ -1,9 +1,9 @@
 """Configuration of the streams, and their creation and verification.
 
-SESSIONS, LIBRARY, BLOBS and SNAPSHOTS are durable; TOKENS is kept in memory for a short time. The
-first three are the record: the server denies every delete and purge in them, and the denial can
-never be lifted. Nothing of Turnlog needs one: erasing a text is a matter of its key, snapshots are
-replaced by later ones, and tokens expire.
+SESSIONS, LIBRARY, ALERTS, BLOBS and SNAPSHOTS are durable; TOKENS is kept in memory for a short
+time. The first four are the record: the server denies every delete and purge in them, and the
+denial can never be lifted. Nothing of Turnlog needs one: erasing a text is a matter of its key,
+snapshots are replaced by later ones, and tokens expire.
 
 Missing streams are created. Existing ones are not changed, because they hold data, except that
 streams of an earlier release get the denial, and that the compression of replicated ones is turned
@@ -27,6 +27,8 @@ from turnlog.events.errors import Corrupt, TooLarge, Unavailable
 from turnlog.events.jetstream.js_api import JsApiError, request_json
 from turnlog.events.jetstream.nats_connection import NatsConnection, wait_backoff
 from turnlog.events.subjects import (
+    ALERT_HISTORY,
+    ALERTS_STREAM,
     ALL_BLOB_SUBJECTS,
     ALL_SNAPSHOT_SUBJECTS,
     ALL_TOKEN_SUBJECTS,
@@ -52,7 +54,7 @@ JetStreamConfig = dict[str, JsonValue]
 DELETE_DENIALS: Final[JetStreamConfig] = {"deny_delete": True, "deny_purge": True}
 """Settings by which a stream keeps every message; a server can add them and never remove them."""
 
-RECORD_STREAMS: Final = (SESSIONS_STREAM, LIBRARY_STREAM, BLOBS_STREAM)
+RECORD_STREAMS: Final = (SESSIONS_STREAM, LIBRARY_STREAM, ALERTS_STREAM, BLOBS_STREAM)
 """The streams that are the record: none of their messages may ever be missing."""
 
 
@@ -89,6 +91,10 @@ def build_durable_streams(terms: StreamOptions) -> tuple[JetStreamConfig, ...]:
         },
         {
             **_build_append_only_stream(terms, LIBRARY_STREAM, LIBRARY_HISTORY.build_filter()),
+            "allow_atomic": True,
+        },
+        {
+            **_build_append_only_stream(terms, ALERTS_STREAM, ALERT_HISTORY.build_filter()),
             "allow_atomic": True,
         },
         _build_append_only_stream(terms, BLOBS_STREAM, ALL_BLOB_SUBJECTS),

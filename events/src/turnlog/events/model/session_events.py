@@ -1,4 +1,4 @@
-"""Events of the session family: opened, described, moved to another version, closed and so on."""
+"""Events of a session as a whole: opened, described, moved, in another phase, closed and so on."""
 
 from __future__ import annotations
 
@@ -150,6 +150,34 @@ class SessionClosed(EventModel):
 
     reason: str
     """Reason given by the caller that closed it."""
+
+
+class PhaseEntered(EventModel):
+    """The session entered another phase; its exchange count starts at zero."""
+
+    type: ClassVar[str] = "turnlog.phase-entered.v1"
+    leaf: ClassVar[str] = "phase"
+    sentence: ClassVar[str] = (
+        "[{before} → ]{phase}[ · {signal}][, {forced|flag:forced}]"
+        "[ · hides {hidden|list}][ · {carried|content}]"
+    )
+
+    phase: str
+    """The phase entered."""
+    before: str | None = None
+    """The phase left; None for the first phase."""
+    signal: str | None = None
+    """The cause: a signal, `choice`, or `next`; None for the first phase."""
+    forced: bool = False
+    """Whether the phase left had reached its maximum number of exchanges."""
+    turn: int | None = None
+    """The turn that sent the signal."""
+    carried: Content | None = None
+    """What prompts of this phase say about the phase left."""
+    shared: tuple[str, ...] = ()
+    """Phases whose turns this phase may see, if phases are isolated."""
+    hidden: tuple[str, ...] = ()
+    """Earlier phases of the session that this phase may not see."""
 
 
 KnownSessionEvent = (

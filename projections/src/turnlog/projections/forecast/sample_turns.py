@@ -13,8 +13,7 @@ from typing import Final
 from turnlog.events.content import PlainText
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.memory_events import SummaryBegun
-from turnlog.events.model.phase_events import PhaseEntered
-from turnlog.events.model.session_events import ProfileSwitched
+from turnlog.events.model.session_events import PhaseEntered, ProfileSwitched
 from turnlog.events.model.tool_events import ToolReturned
 from turnlog.events.model.turn_events import (
     ChoiceRecorded,

@@ -25,7 +25,6 @@ from turnlog.events.model.memory_events import (
     SummaryFailed,
     SummaryUndone,
 )
-from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.prompt_events import PromptsSnapshotted
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.retrieval_events import (
@@ -35,6 +34,7 @@ from turnlog.events.model.retrieval_events import (
 )
 from turnlog.events.model.session_events import (
     BlueprintMoved,
+    PhaseEntered,
     ProfileSwitched,
     SessionClosed,
     SessionDescribed,

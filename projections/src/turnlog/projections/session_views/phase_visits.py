@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from turnlog.events.content import get_plain_text
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused
-from turnlog.events.model.phase_events import PhaseEntered
-from turnlog.events.model.session_events import ProfileSwitched
+from turnlog.events.model.session_events import PhaseEntered, ProfileSwitched
 from turnlog.events.model.turn_events import TurnQueued, TurnReleased, TurnSubmitted, find_turn_end
 from turnlog.projections.blueprint.sent_names import quote_sent_name
 

@@ -12,9 +12,8 @@ from typing import Literal
 
 from turnlog.events.model.call_events import CallCompleted
 from turnlog.events.model.memory_events import HistorySummarised
-from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.redaction_events import ReplyRedacted
-from turnlog.events.model.session_events import BlueprintMoved, SessionOpened
+from turnlog.events.model.session_events import BlueprintMoved, PhaseEntered, SessionOpened
 from turnlog.events.model.tool_events import StepPlanned, ToolCalled, ToolReturned
 from turnlog.events.model.turn_events import (
     ChoiceRecorded,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from turnlog.contract.quota_payloads import LimitUseView, UserLimitsView
+from turnlog.contract.usage_payloads import LimitUseView, UserLimitsView
 from turnlog.events.model.quota_events import QuotaLimits
 from turnlog.projections.quotas.quota_decisions import LimitUse, format_reset
 

@@ -103,10 +103,10 @@ class VerifyFindingLine(ResponseModel):
 
     kind: Literal["finding"] = "finding"
     """The discriminator of the lines."""
-    log: Literal["sessions", "library", "blobs"]
+    log: Literal["sessions", "library", "alerts", "blobs"]
     """The stream at fault."""
     session: str | None
-    """The session id, or the family of the library; null if it concerns the whole stream."""
+    """The session id, the family of the library, or the alert; null for the whole stream."""
     finding: AuditFinding
     """The finding."""
 

@@ -1,4 +1,4 @@
-"""Verification of one session, or of a tenant's whole log with its library.
+"""Verification of one session, or of a tenant's whole log with its library and alerts.
 
 A whole log is read twice. The first pass goes in stream order, reads only the chain links of the
 stored bytes and keeps one small record for each session. The second pass verifies session by
@@ -88,13 +88,17 @@ class VerifyProgress:
     """Events in all, or stream positions in the first stage."""
 
 
+RecordPart = Literal["sessions", "library", "alerts", "blobs"]
+"""A stream of the record."""
+
+
 @dataclass(frozen=True, slots=True)
 class LocatedFinding:
     """A finding, and the stream and the session or library that it concerns."""
 
-    log: Literal["sessions", "library", "blobs"]
+    log: RecordPart
     key: ChainKey | None
-    """The session or library; None if the finding concerns the whole stream."""
+    """The session, the family of the library, or the alert; None for the whole stream."""
     finding: AuditFinding
     hole: StreamHole | None = None
     """What the finding describes, if it is a hole of the stream."""
@@ -118,6 +122,7 @@ class VerifyService:
     tenant: str
     command_handler: CommandHandler
     library_log: EventLog
+    alerts_log: EventLog
     store: ReadModelStore
     means: VerificationContext = field(
         default_factory=lambda: VerificationContext(collect_installed())
@@ -269,8 +274,11 @@ class VerifyService:
         tally = VerificationTally(witnessed=witness is not None)
         reported = set[tuple[ChainKey | None, AuditFinding]]()
         chains = ChainVerifier(witness.list_session_heads() if witness else {})
-        library_chains = ChainVerifier(witness.list_library_heads() if witness else {})
-        async with aclosing(self._check_streams(chains, library_chains)) as checked:
+        others = _TenantChains(
+            library=ChainVerifier(witness.list_library_heads() if witness else {}),
+            alerts=ChainVerifier(witness.list_alert_heads() if witness else {}),
+        )
+        async with aclosing(self._check_streams(chains, others)) as checked:
             async for step in checked:
                 if isinstance(step, LocatedFinding):
                     reported.add((step.key, step.finding))
@@ -289,15 +297,13 @@ class VerifyService:
                         yield LocatedFinding("sessions", *each)
                 done += report.events
                 yield VerifyProgress("sessions", done, goal)
-        yield VerifyOutcome(
-            tally, goal + sum(end.event_count for end in library_chains.ends.values())
-        )
+        yield VerifyOutcome(tally, goal + others.count_events())
 
     async def _check_streams(
-        self, chains: ChainVerifier, library_chains: ChainVerifier
+        self, chains: ChainVerifier, others: _TenantChains
     ) -> AsyncGenerator[VerifyProgress | LocatedFinding]:
         """Check the streams of the record, and that the read models come from them."""
-        async with aclosing(self._check_chains(chains, library_chains)) as steps:
+        async with aclosing(self._check_chains(chains, others)) as steps:
             async for step in steps:
                 yield step
         async with aclosing(scan_blobs(self.command_handler.texts.blobs, self.tenant)) as findings:
@@ -313,7 +319,7 @@ class VerifyService:
                 yield each
 
     async def _check_chains(
-        self, chains: ChainVerifier, library_chains: ChainVerifier
+        self, chains: ChainVerifier, others: _TenantChains
     ) -> AsyncGenerator[VerifyProgress | LocatedFinding]:
         goal, done = await self.command_handler.log.get_last_stream_sequence(self.tenant), 0
         async with aclosing(scan_log(self.command_handler.log, self.tenant)) as parts:
@@ -325,20 +331,33 @@ class VerifyService:
                     yield LocatedFinding("sessions", *found)
                 done += len(part)
                 yield VerifyProgress("chain", done, goal)
-        async with aclosing(scan_log(self.library_log, None)) as parts:
+        for key, finding in chains.find_missing():
+            yield LocatedFinding("sessions", key, finding)
+        checks = (
+            self._check_tenant_chains("library", self.library_log, others.library),
+            self._check_tenant_chains("alerts", self.alerts_log, others.alerts),
+        )
+        for check in checks:
+            async with aclosing(check) as findings:
+                async for each in findings:
+                    yield each
+
+    async def _check_tenant_chains(
+        self, name: Literal["library", "alerts"], log: EventLog, chains: ChainVerifier
+    ) -> AsyncGenerator[LocatedFinding]:
+        """Check the chains of a stream that has no sessions."""
+        async with aclosing(scan_log(log, None)) as parts:
             async for part in parts:
                 if isinstance(part, StreamHole):
-                    yield _locate_hole("library", part)
+                    yield _locate_hole(name, part)
                     continue
                 tenant_events = [
                     raw for raw in part if parse_chain_key(raw.subject)[0] == self.tenant
                 ]
-                for found in filter(None, map(library_chains.check_event, tenant_events)):
-                    yield LocatedFinding("library", *found)
+                for found in filter(None, map(chains.check_event, tenant_events)):
+                    yield LocatedFinding(name, *found)
         for key, finding in chains.find_missing():
-            yield LocatedFinding("sessions", key, finding)
-        for key, finding in library_chains.find_missing():
-            yield LocatedFinding("library", key, finding)
+            yield LocatedFinding(name, key, finding)
 
     async def _check_continuity(self) -> Sequence[LocatedFinding]:
         """Return a finding for each stream without the event up to which a projector folded it.
@@ -425,8 +444,9 @@ class VerifyService:
     async def create_checkpoint(self) -> AuditCheckpoint:
         """Return a checkpoint of all heads; raise `Corrupt` where a chain is broken."""
         identity = await self.command_handler.log.get_identity(self.tenant)
-        chains, library_chains = ChainVerifier(), ChainVerifier()
-        async for step in self._check_chains(chains, library_chains):
+        chains = ChainVerifier()
+        others = _TenantChains(library=ChainVerifier(), alerts=ChainVerifier())
+        async for step in self._check_chains(chains, others):
             if isinstance(step, LocatedFinding):
                 place = f"{step.key[1]}, event {step.finding.sequence}" if step.key else "stream"
                 raise Corrupt(f"{step.log} {place}", step.finding.detail)
@@ -437,8 +457,22 @@ class VerifyService:
             created=identity.created,
             end=max((end.last_stream_sequence for end in chains.ends.values()), default=0),
             sessions=build_checkpoint_heads(chains.ends),
-            library=build_checkpoint_heads(library_chains.ends),
+            library=build_checkpoint_heads(others.library.ends),
+            alerts=build_checkpoint_heads(others.alerts.ends),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _TenantChains:
+    """The chains of what belongs to no session."""
+
+    library: ChainVerifier
+    alerts: ChainVerifier
+
+    def count_events(self) -> int:
+        """Return how many events they have."""
+        ends = (*self.library.ends.values(), *self.alerts.ends.values())
+        return sum(end.event_count for end in ends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -477,7 +511,7 @@ class _FamilyComparison:
         return self.ends[key].first_stream_sequence
 
 
-def _locate_hole(log: Literal["sessions", "library", "blobs"], hole: StreamHole) -> LocatedFinding:
+def _locate_hole(log: RecordPart, hole: StreamHole) -> LocatedFinding:
     return LocatedFinding(log, None, describe_hole(hole), hole)
 
 

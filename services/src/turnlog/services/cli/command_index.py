@@ -9,6 +9,7 @@ from typing import Final
 
 import typer
 
+from turnlog.services.cli.alerts import alert_commands
 from turnlog.services.cli.approvals import approval_commands
 from turnlog.services.cli.blueprints import blueprint_commands
 from turnlog.services.cli.command_runner import CommandEntry
@@ -50,6 +51,7 @@ COMMAND_GROUPS: Final = {
     "quarantine": "Quarantine: sessions whose read models an event stopped.",
     "override": "Overrides: prompts that users have in place of those of a blueprint.",
     "quota": "Quotas: what users may use, and what is left.",
+    "alerts": "Alerts: figures that are measured once a minute, and what is too high.",
     "webhooks": "Webhooks: events that are delivered to addresses of your own.",
     "knowledge": "Knowledge: collections of cases and documents that turns retrieve.",
     "segments": "Segments: stored texts that prompts include.",
@@ -134,6 +136,11 @@ COMMAND_SECTIONS: Final = (
             CommandEntry("override remove", override_commands.remove_override),
             CommandEntry("quota set", quota_commands.set_quota),
             CommandEntry("quota show", quota_commands.show_quota),
+            CommandEntry("alerts list", alert_commands.list_alerts),
+            CommandEntry("alerts apply", alert_commands.apply_alerts),
+            CommandEntry("alerts show", alert_commands.show_alert),
+            CommandEntry("alerts history", alert_commands.show_alert_history),
+            CommandEntry("alerts remove", alert_commands.remove_alert),
             CommandEntry("webhooks add", webhook_commands.add_webhook),
             CommandEntry("webhooks list", webhook_commands.list_webhooks),
             CommandEntry("webhooks deliveries", webhook_commands.show_deliveries),

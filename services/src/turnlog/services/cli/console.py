@@ -60,4 +60,4 @@ def print_answer(answer: ResponseModel, rendering: RenderableType, output: Outpu
 
 
 def dump_answer(answer: ResponseModel) -> dict[str, JsonValue]:
-    return answer.model_dump(mode="json")
+    return answer.model_dump(mode="json", by_alias=True)

@@ -29,10 +29,10 @@ from turnlog.events.model.call_events import (
     find_attempt_end,
 )
 from turnlog.events.model.memory_events import HistorySummarised, MemoryPurged, SummaryUndone
-from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.session_events import (
     BlueprintMoved,
+    PhaseEntered,
     ProfileSwitched,
     SessionClosed,
     SessionOpened,

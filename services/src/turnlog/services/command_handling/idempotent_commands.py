@@ -18,7 +18,7 @@ from turnlog.events.chain_link import is_next_event
 from turnlog.events.content import Digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import Conflict, LogRolledBack, Refused, Unavailable
-from turnlog.events.registry import KnownEvent, LibraryEvent
+from turnlog.events.registry import AppendableEvent
 from turnlog.events.store.ports import (
     BatchAlreadyStored,
     BatchAppended,
@@ -65,7 +65,7 @@ State = TypeVar("State", bound=HistoryState)
 Record = TypeVar("Record", bound=CommandRecord)
 Record_co = TypeVar("Record_co", bound=CommandRecord, covariant=True)
 
-DecideEvents = Callable[[State | None], Awaitable[Sequence[KnownEvent | LibraryEvent]]]
+DecideEvents = Callable[[State | None], Awaitable[Sequence[AppendableEvent]]]
 """Return the events to append after a state, or none; raise `Refused` when a rule rejects them."""
 
 
@@ -271,7 +271,7 @@ class IdempotentCommandHandler(Generic[State, Record]):
 
     async def _decide_events(
         self, state: State | None, request: _CommandRequest[State]
-    ) -> Sequence[KnownEvent | LibraryEvent] | HandledCommand[State, Record]:
+    ) -> Sequence[AppendableEvent] | HandledCommand[State, Record]:
         """Return the events to append, or the outcome when there are none."""
         if state is not None and request.command is not None:
             record = await self._find_recorded_command(state, request.command)
@@ -295,7 +295,7 @@ class IdempotentCommandHandler(Generic[State, Record]):
     async def _append_events(
         self,
         state: State | None,
-        events: Sequence[KnownEvent | LibraryEvent],
+        events: Sequence[AppendableEvent],
         request: _CommandRequest[State],
     ) -> HandledCommand[State, Record] | None:
         """Append events after a state; return None when another process appended first."""
@@ -329,7 +329,7 @@ class IdempotentCommandHandler(Generic[State, Record]):
                 assert_never(never)
 
     def _build_draft(
-        self, event: KnownEvent | LibraryEvent, request: _CommandRequest[State]
+        self, event: AppendableEvent, request: _CommandRequest[State]
     ) -> codec.EventDraft:
         metadata = request.metadata
         return codec.EventDraft(

@@ -20,6 +20,7 @@ from starlette.routing import BaseRoute
 from turnlog.contract import api_paths
 from turnlog.events.errors import TurnlogError
 from turnlog.events.ids import ID_PATTERN
+from turnlog.services.alerts import alert_routes
 from turnlog.services.api.published_events.asyncapi_document import build_asyncapi
 from turnlog.services.approvals import approval_routes
 from turnlog.services.gateway import static_ui
@@ -87,6 +88,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     override_routes.router,
     quota_routes.router,
     webhook_routes.router,
+    alert_routes.router,
     usage_routes.router,
     overview_routes.router,
     use_routes.router,

@@ -139,6 +139,7 @@ def _create_use_case_parts(
         overrides=components.create_override_service(),
         webhooks=components.create_webhook_service(),
         webhook_settings=settings,
+        alerts=components.create_alert_service(),
         segment_service=components.create_segment_service(),
         knowledge_service=components.create_knowledge_service(),
         knowledge_search=components.create_knowledge_search(),

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
-from turnlog.contract.quota_payloads import LimitUseView
+from turnlog.contract.usage_payloads import LimitUseView
 from turnlog.events.errors import (
     Conflict,
     Corrupt,

@@ -50,6 +50,7 @@ _OPERATOR_PATHS: Final = (
     paths.QUOTAS,
     *(paths.WEBHOOKS, paths.WEBHOOK, paths.WEBHOOK_DELIVERIES),
     *(paths.PAUSE_WEBHOOK, paths.RESUME_WEBHOOK, paths.REDELIVER_WEBHOOK),
+    *(paths.ALERTS, paths.ALERT, paths.ALERT_HISTORY),
     *(paths.QUARANTINE, paths.QUARANTINED_SESSION, paths.RELEASE),
 )
 

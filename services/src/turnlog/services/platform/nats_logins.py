@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from turnlog.events.subjects import (
+    ALERTS_STREAM,
     LIBRARY_STREAM,
     REPUBLISH_PREFIX,
     SESSIONS_STREAM,
@@ -25,7 +26,7 @@ SERVICE_USER: Final = "turnlog"
 
 CONSUMER_USER: Final = "consumer"
 
-PUBLISHED_STREAMS: Final = (SESSIONS_STREAM, LIBRARY_STREAM, TOKENS_STREAM)
+PUBLISHED_STREAMS: Final = (SESSIONS_STREAM, LIBRARY_STREAM, ALERTS_STREAM, TOKENS_STREAM)
 """The streams that consumers read."""
 
 READING_SUBJECTS: Final = (

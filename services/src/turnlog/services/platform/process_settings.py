@@ -301,6 +301,8 @@ class ProjectorSettings(WebhookSettings):
     """SQLAlchemy URL of the read models."""
     webhook_delays: DelayList = (5, 30, 120, 300, 600, 1_200, 1_400)
     """Seconds between the tries of one delivery to a webhook; after one more it is given up."""
+    alert_interval: Seconds = 60.0
+    """Seconds between two evaluations of the alerts."""
     embedder: str = "wordllama"
     """What makes the vectors of the knowledge search: an installed entry point of the group
     `turnlog.embedders`, with its model after a colon, such as

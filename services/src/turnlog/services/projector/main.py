@@ -12,6 +12,7 @@ from turnlog.events.store.ports import EventLog
 from turnlog.projections.store.engine import ReadModelStore, open_store
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.projections.store.write.projection_positions import read_active_position
+from turnlog.services.alerts.alert_evaluator import AlertEvaluator
 from turnlog.services.integrity.folded_positions import answer_position_requests
 from turnlog.services.integrity.record_watch import RecordWatch
 from turnlog.services.knowledge.embedders import CheckedEmbedder
@@ -80,6 +81,7 @@ async def run_projector(
             signal=signal,
             embedder=embedder,
         )
+        alerts = _create_alert_evaluator(settings, parts, store)
         record, scrub = RecordWatch(parts.connection), _create_scrub(parts)
         health_checks: HealthChecks = {
             **parts.create_health_checks(settings.tenant),
@@ -91,6 +93,7 @@ async def run_projector(
             async with (
                 ending.run_part("projector", projector.run()),
                 ending.run_part("growth", HourlySums(store).run()),
+                ending.run_part("alerts", alerts.run()),
                 ending.run_part("library", library.run()),
                 ending.run_part("knowledge", knowledge.run()),
                 ending.run_part("record", scrub.run()),
@@ -111,11 +114,25 @@ async def run_projector(
             await store.close()
 
 
+def _create_alert_evaluator(
+    settings: ProjectorSettings, parts: ProcessComponents, store: ReadModelStore
+) -> AlertEvaluator:
+    return AlertEvaluator(
+        tenant=settings.tenant,
+        log=parts.log,
+        store=store,
+        service=parts.create_alert_service(),
+        clock=read_clock,
+        interval=settings.alert_interval,
+    )
+
+
 def _create_scrub(parts: ProcessComponents) -> RecordScrub:
     return RecordScrub(
         connection=parts.connection,
         log=parts.log,
         library=parts.library,
+        alerts=parts.alerts,
         blobs=parts.blobs,
         clock=read_clock,
     )

@@ -27,7 +27,13 @@ from turnlog.events.jetstream.jetstream_client import JetStreamSnapshotStore
 from turnlog.events.jetstream.js_api import fetch_stream_info
 from turnlog.events.jetstream.nats_connection import NatsConnection
 from turnlog.events.store.ports import BlobStore, EventLog, RawEvent
-from turnlog.events.subjects import BLOBS_STREAM, LIBRARY_STREAM, SESSIONS_STREAM, TOKENS_STREAM
+from turnlog.events.subjects import (
+    ALERTS_STREAM,
+    BLOBS_STREAM,
+    LIBRARY_STREAM,
+    SESSIONS_STREAM,
+    TOKENS_STREAM,
+)
 from turnlog.services.audit.record_scan import StreamPart, scan_stream
 from turnlog.services.integrity.scrub_notes import RecordHole, ScrubNote, ScrubNotes
 
@@ -62,6 +68,7 @@ class RecordScrub:
     connection: NatsConnection
     log: EventLog
     library: EventLog
+    alerts: EventLog
     blobs: BlobStore
     clock: Callable[[], datetime]
 
@@ -70,6 +77,7 @@ class RecordScrub:
         readers: Mapping[str, ReadAfter] = {
             SESSIONS_STREAM: lambda after: self.log.stream_raw_events(None, after, live=False),
             LIBRARY_STREAM: lambda after: self.library.stream_raw_events(None, after, live=False),
+            ALERTS_STREAM: lambda after: self.alerts.stream_raw_events(None, after, live=False),
             BLOBS_STREAM: self.blobs.stream_raw_blobs,
         }
         notes = ScrubNotes(JetStreamSnapshotStore(self.connection))

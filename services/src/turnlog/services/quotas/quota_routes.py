@@ -7,8 +7,8 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Request, Response
 
 from turnlog.contract import api_paths
-from turnlog.contract.quota_payloads import QuotaPage, QuotaRequest, QuotaView
 from turnlog.contract.request_values import USER_NAME_PATTERN
+from turnlog.contract.usage_payloads import QuotaPage, QuotaRequest, QuotaView
 from turnlog.services.http.headers import tag_body
 from turnlog.services.http.request_identity import CallerIdentity
 from turnlog.services.http.request_tenant import RequestTenant

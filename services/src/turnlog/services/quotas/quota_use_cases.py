@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from turnlog.contract.quota_payloads import QuotaPage, QuotaRequest, QuotaView
+from turnlog.contract.usage_payloads import QuotaPage, QuotaRequest, QuotaView
 from turnlog.events.model.quota_events import QuotaEdited, QuotaLimits
 from turnlog.projections.quotas.quota_decisions import (
     find_refusal,

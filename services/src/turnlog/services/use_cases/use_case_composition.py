@@ -10,6 +10,8 @@ from turnlog.projections.knowledge.search_port import KnowledgeSearch
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.projections.store.read.row_lookups import CallLookup
+from turnlog.services.alerts.alert_service import AlertService
+from turnlog.services.alerts.alert_use_cases import AlertUseCases
 from turnlog.services.approvals.approval_listing import ApprovalListing
 from turnlog.services.approvals.approval_use_cases import ApprovalUseCases
 from turnlog.services.audit.redactions import RedactionCache
@@ -97,6 +99,8 @@ class UseCaseParts:
     webhooks: WebhookService
     """The subscriptions to events, and how far each has got."""
     webhook_settings: WebhookSettings
+    alerts: AlertService
+    """The rules of alerts, and what became of each."""
     store: ReadModelStore
     """The store of the read models."""
     projection_signal: ProjectionSignal
@@ -157,6 +161,7 @@ class UseCases:
     overrides: OverrideUseCases
     quotas: QuotaUseCases
     webhooks: WebhookUseCases
+    alerts: AlertUseCases
     usage: UsageUseCases
     overview: OverviewFeed
     uses: UseListing
@@ -241,6 +246,7 @@ class _UseCaseBuilder:
                 settings=parts.webhook_settings,
                 parse_names=parse_event_names,
             ),
+            alerts=AlertUseCases(parts.alerts),
             usage=UsageUseCases(parts.store, parts.prices),
             overview=OverviewFeed(OverviewReading(handler, parts.store), parts.projection_signal),
             uses=UseListing(handler.log, parts.library, parts.store, self.row_waits),
@@ -272,6 +278,7 @@ class _UseCaseBuilder:
         return RecordVerification(
             command_handler=self.handler,
             library=self.parts.library,
+            alerts=self.parts.alerts.alerts,
             store=self.parts.store,
             projection_signal=self.parts.projection_signal,
             log_scan_slots=self.log_scan_slots,

@@ -16,9 +16,13 @@ from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.manifest import Manifest
-from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.segment_events import SegmentEvent
-from turnlog.events.model.session_events import BlueprintMoved, ProfileSwitched, SessionOpened
+from turnlog.events.model.session_events import (
+    BlueprintMoved,
+    PhaseEntered,
+    ProfileSwitched,
+    SessionOpened,
+)
 from turnlog.events.model.turn_events import TurnQueued, TurnSubmitted
 from turnlog.events.registry import LIBRARY_EVENT_TYPES, UnknownEvent
 from turnlog.projections.audit.explain.turn_milestones import (

@@ -15,7 +15,6 @@ from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.child_events import ChildRequested
 from turnlog.events.model.memory_events import HistorySummarised, SummaryBegun, SummaryTrigger
-from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.retrieval_events import (
     EntryFeedbackGiven,
     FeedbackGiven,
@@ -23,6 +22,7 @@ from turnlog.events.model.retrieval_events import (
     KnowledgeRetrieved,
     QueriesFailed,
 )
+from turnlog.events.model.session_events import PhaseEntered
 from turnlog.events.model.tool_events import ApprovalDecided, PlanMade, ToolCalled, ToolReturned
 from turnlog.events.model.turn_events import ReplyFallback, TurnCompleted, TurnFailed, TurnSubmitted
 from turnlog.projections.audit.explain.part_provenance import EventRef, build_event_ref

@@ -16,8 +16,8 @@ from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.manifest import AppliedTrimStep
-from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.session_events import PhaseEntered
 from turnlog.events.model.turn_events import InputFinding
 from turnlog.projections.audit.explain.call_snapshot import CallSnapshot, build_call_snapshot
 from turnlog.projections.audit.explain.child_turns import (

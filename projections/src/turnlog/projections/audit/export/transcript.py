@@ -12,9 +12,13 @@ from dataclasses import dataclass, field, replace
 
 from turnlog.events.content import Content, PlainText
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.redaction_events import ReplyRedacted
-from turnlog.events.model.session_events import ProfileSwitched, SessionClosed, SessionOpened
+from turnlog.events.model.session_events import (
+    PhaseEntered,
+    ProfileSwitched,
+    SessionClosed,
+    SessionOpened,
+)
 from turnlog.events.model.turn_events import (
     ChoiceRecorded,
     TurnExcluded,

@@ -21,7 +21,7 @@ HeadDigest = Annotated[Digest, Field(pattern=SHA256_PATTERN)]
 
 
 class CheckpointHead(BaseModel):
-    """The head of one session or one family of the library."""
+    """The head of one session, one family of the library, or one alert."""
 
     model_config = _MODEL_CONFIG
 
@@ -52,6 +52,8 @@ class AuditCheckpoint(BaseModel):
     """The head of each session, by id."""
     library: dict[str, CheckpointHead]
     """The head of each family, by name."""
+    alerts: Annotated[dict[str, CheckpointHead], Field(exclude_if=lambda heads: not heads)] = {}
+    """The head of each alert, by name; absent without any, as in those of earlier releases."""
 
     @property
     def signed_bytes(self) -> bytes:
@@ -65,6 +67,10 @@ class AuditCheckpoint(BaseModel):
     def list_library_heads(self) -> dict[ChainKey, WitnessedHead]:
         """Return the heads of the library's families."""
         return _build_witnessed_heads(self.tenant, self.library)
+
+    def list_alert_heads(self) -> dict[ChainKey, WitnessedHead]:
+        """Return the heads of the alerts."""
+        return _build_witnessed_heads(self.tenant, self.alerts)
 
 
 class CheckpointSignature(BaseModel):

@@ -14,8 +14,7 @@ from typing import Final, assert_never
 
 from turnlog.events.content import PlainText
 from turnlog.events.errors import Refused
-from turnlog.events.model.phase_events import PhaseEntered
-from turnlog.events.model.session_events import ProfileSwitched
+from turnlog.events.model.session_events import PhaseEntered, ProfileSwitched
 from turnlog.events.model.tool_events import ToolCalled, ToolReturned
 from turnlog.events.model.turn_events import (
     ChoiceRecorded,

@@ -71,7 +71,14 @@ def _match_rows_of_call(table: FromClause, chosen: Subquery) -> ColumnElement[bo
 
 def _select_calls(chosen: Subquery, keys: _Keys, dialect: str) -> Select[Any]:
     del dialect
-    return select(*keys, literal(1).label("calls"), chosen.c.tokens, chosen.c.savings)
+    is_cut = chosen.c.optimizations != encode_json({})
+    return select(
+        *keys,
+        literal(1).label("calls"),
+        chosen.c.tokens,
+        chosen.c.savings,
+        _count_if(is_cut).label("cut_calls"),
+    )
 
 
 def _select_attempts(chosen: Subquery, keys: _Keys, dialect: str) -> Select[Any]:
@@ -188,7 +195,11 @@ def _select_sizes(chosen: Subquery, keys: _Keys, dialect: str) -> Select[Any]:
 
 
 CALL_SUMS: Final = (
-    CallSum(hours=CALL_HOURS, figures=("calls", "tokens", "savings"), select_terms=_select_calls),
+    CallSum(
+        hours=CALL_HOURS,
+        figures=("calls", "tokens", "savings", "cut_calls"),
+        select_terms=_select_calls,
+    ),
     CallSum(
         hours=ATTEMPT_HOURS,
         figures=("input_tokens", "cached_tokens", *COST_COLUMNS),

@@ -19,6 +19,7 @@ from sqlalchemy import (
     RowMapping,
     Select,
     Subquery,
+    Table,
     Text,
     case,
     cast,
@@ -107,6 +108,16 @@ async def list_group_growth(
         _build_group(question, key, {name: sums.get(key, ()) for name, sums in found.items()})
         for key in found[CALL_HOURS.name]
     )
+
+
+async def sum_calls(
+    connection: AsyncConnection, tenant: str, sought: GrowthFilter, hours: Table
+) -> Sequence[RowMapping]:
+    """Return one sum over the calls sought, that of these hours: a row for each of its labels."""
+    question = _Question(tenant, (), sought, None)
+    sources = await _choose_sources(connection, question)
+    (each,) = (found for found in CALL_SUMS if found.hours is hours)
+    return (await _sum_groups(connection, question, each, sources)).get((), ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +284,7 @@ def _find_sizes(sums: _Sums) -> PromptSizes:
         for row in sums:
             reached += row["calls"]
             if reached * 100 >= calls * hundredths:
-                return row["size"]
+                return int(row["size"])
         return 0
 
     return PromptSizes(p10=find_size(10), p50=find_size(50), p95=find_size(95))

@@ -9,7 +9,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from sqlalchemy import BigInteger, Column, ColumnElement, Index, Table, Text, func, literal_column
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Index,
+    Table,
+    Text,
+    func,
+    literal_column,
+    text,
+)
 
 from turnlog.projections.store.schema.read_model_tables import METADATA
 
@@ -33,6 +43,7 @@ def _build_hour_table(
     name: str,
     labels: tuple[str, ...],
     figures: tuple[str, ...],
+    *later: Column[int],
     label_type: type[Text | BigInteger] = Text,
 ) -> Table:
     texts = [each for each in HOUR_DIMENSIONS if each != "version"]
@@ -46,13 +57,23 @@ def _build_hour_table(
         Column("version", BigInteger),
         *(Column(each, label_type, nullable=False) for each in labels),
         *(Column(each, BigInteger, nullable=False) for each in figures),
+        *later,
     )
     Index(f"{name}_by_time", table.c.build, table.c.tenant, table.c.hour)
     return table
 
 
-CALL_HOURS: Final = _build_hour_table("call_hours", (), ("calls", "tokens", "savings"))
-"""How many calls were made, with the tokens of their prompts and what was saved of these."""
+CALL_HOURS: Final = _build_hour_table(
+    "call_hours",
+    (),
+    ("calls", "tokens", "savings"),
+    # Rows of earlier releases do not say it, and are read until there are others.
+    Column("cut_calls", BigInteger, nullable=False, server_default=text("0")),
+)
+"""How many calls were made, with the tokens of their prompts and what was saved of these, and how
+many were cut: those whose prompts a rule shortened.
+"""
+
 
 ATTEMPT_HOURS: Final = _build_hour_table(
     "attempt_hours",
@@ -85,7 +106,7 @@ CACHE_HOURS: Final = _build_hour_table(
 )
 """What became of the caches of the prompts, and the tokens that were not read from them."""
 
-SIZE_HOURS: Final = _build_hour_table("size_hours", ("size",), ("calls",), BigInteger)
+SIZE_HOURS: Final = _build_hour_table("size_hours", ("size",), ("calls",), label_type=BigInteger)
 """How many prompts were of each size, in tokens that are rounded to a few percent."""
 
 CHANGED_HOURS: Final = Table(

@@ -281,6 +281,22 @@ INSTALLATION_CODES: Final[Mapping[str, ErrorCode]] = {
         retry="no",
         contains=("field",),
     ),
+    "faulty-alert": ErrorCode(
+        meaning="The rule of an alert cannot be what it is.",
+        action="correct the field that `field` names, as `fix` says",
+        contains=("field",),
+    ),
+    "too-many-alerts": ErrorCode(
+        meaning="There would be more rules of alerts than may be.",
+        action="remove some of them",
+        contains=("field",),
+    ),
+    "unknown-alert": ErrorCode(
+        meaning="There is no alert of this name.",
+        action="see `/v1/alerts` for those there are",
+        status=HTTPStatus.NOT_FOUND,
+        contains=("field",),
+    ),
     "too-many-webhooks": ErrorCode(
         meaning="There are as many webhooks as may be.",
         action="remove one of them",

@@ -1,9 +1,9 @@
 """The AsyncAPI 3 document: every channel on which events and tokens are read, with its messages.
 
 It is built from the registry of events and from the definitions that the reference and the OpenAPI
-document have too. On NATS a channel is a subject: the stored messages of `SESSIONS`, `LIBRARY` and
-`TOKENS`, and behind `live.` what the server repeats of the first and the last. Over HTTP it is one
-of the streams of server-sent events.
+document have too. On NATS a channel is a subject: the stored messages of `SESSIONS`, `LIBRARY`,
+`ALERTS` and `TOKENS`, and behind `live.` what the server repeats of the first and the last. Over
+HTTP it is one of the streams of server-sent events.
 
 Objects are open (no `additionalProperties: false`), because later releases may add fields and a
 reader must not refuse them. `discriminator` is the name of a property, as AsyncAPI has it.
@@ -14,23 +14,27 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from pydantic import BaseModel
 
 from turnlog.contract import api_paths
 from turnlog.events.ids import ID_PATTERN
 from turnlog.events.registry import (
+    ALERT_EVENT_TYPES,
     EVENT_TYPES,
     LIBRARY_EVENT_TYPES,
     LIBRARY_FAMILIES,
+    TENANT_EVENT_TYPES,
     format_event_name,
 )
 from turnlog.events.subjects import (
+    ALERT_HISTORY,
     LIBRARY_HISTORY,
     REPUBLISH_PREFIX,
     SESSION_HISTORY,
     TOKENS_STREAM,
+    HistoryKind,
 )
 from turnlog.services.api.published_events.event_definitions import (
     JsonSchema,
@@ -47,6 +51,7 @@ _SCHEMAS: Final = "#/components/schemas/"
 
 _PARAMETERS: Final[Mapping[str, str]] = {
     "tenant": f"The tenant, `{ID_PATTERN}`; `default` where there is one only.",
+    "alert": f"The name of the alert, `{ID_PATTERN}`.",
     "session": f"The session, `{ID_PATTERN}`.",
     "turn": "The number of the turn, from 1.",
     "period": "The period of a quota.",
@@ -176,7 +181,7 @@ def iterate_members(schema: object) -> Iterator[tuple[str, object]]:
 
 def _build_messages() -> dict[str, JsonSchema]:
     messages: dict[str, JsonSchema] = {}
-    for wire_type, kind in (EVENT_TYPES | LIBRARY_EVENT_TYPES).items():
+    for wire_type, kind in (EVENT_TYPES | TENANT_EVENT_TYPES).items():
         messages[format_event_name(wire_type)] = {
             "name": wire_type,
             "summary": " ".join((kind.__doc__ or "").split("\n\n")[0].split()),
@@ -200,24 +205,30 @@ def _build_messages() -> dict[str, JsonSchema]:
 def _build_event_channels() -> dict[str, JsonSchema]:
     channels: dict[str, JsonSchema] = {}
     for address, types in sorted(list_event_subjects().items()):
-        stream = SESSION_HISTORY if address.startswith(f"{SESSION_HISTORY.prefix}.") else None
-        history = stream or LIBRARY_HISTORY
+        (history,) = (each for each in _HISTORIES if address.startswith(f"{each.prefix}."))
         name = _name_channel(address)
         what = f"Stored in the stream `{history.stream}`, from which a JetStream consumer reads it."
         channels[name] = _build_nats_channel(address, types, what)
-        if stream is not None:
+        if history is SESSION_HISTORY:
             channels[f"{REPUBLISH_PREFIX}{name[0].upper()}{name[1:]}"] = _build_live_channel(
                 address, types
             )
     return channels
 
 
+_HISTORIES: Final[Mapping[HistoryKind, Mapping[str, type[Any]]]] = {
+    SESSION_HISTORY: EVENT_TYPES,
+    LIBRARY_HISTORY: LIBRARY_EVENT_TYPES,
+    ALERT_HISTORY: ALERT_EVENT_TYPES,
+}
+
+
 def list_event_subjects() -> dict[str, list[str]]:
     """Return the names of events by the subject on which they are stored."""
     by_subject: dict[str, list[str]] = {}
-    for history, types in ((SESSION_HISTORY, EVENT_TYPES), (LIBRARY_HISTORY, LIBRARY_EVENT_TYPES)):
+    for history, types in _HISTORIES.items():
         for wire_type, kind in types.items():
-            owner = "{session}" if history is SESSION_HISTORY else _find_family(kind)
+            owner = _find_family(kind) if history is LIBRARY_HISTORY else f"{{{history.id_name}}}"
             address = f"{history.prefix}.{{tenant}}.{owner}.{kind.leaf}"
             by_subject.setdefault(address, []).append(format_event_name(wire_type))
     return by_subject
@@ -283,6 +294,7 @@ def _build_channel(
 UNION_NAMES: Final = (
     "EventOrTokenEvent",
     "EventStreamEvent",
+    "StoredAlertEvent",
     "StoredEvent",
     "StoredLibraryEvent",
     "TokenEvent",
@@ -296,7 +308,7 @@ def build_single_schemas() -> dict[str, JsonSchema]:
 
     There is one for each type of stored events, and one for each kind of events of any type.
     """
-    kinds = (EVENT_TYPES | LIBRARY_EVENT_TYPES).items()
+    kinds = (EVENT_TYPES | TENANT_EVENT_TYPES).items()
     roots = {wire_type: get_envelope_name(kind) for wire_type, kind in kinds}
     roots |= {name: name for name in UNION_NAMES}
     definitions = build_event_definitions("#/$defs/")

@@ -23,7 +23,13 @@ from turnlog.contract.stream_payloads import (
     TurnStreamPayload,
     UnreadablePayload,
 )
-from turnlog.events.registry import EVENT_NAMES, EVENT_TYPES, LIBRARY_EVENT_TYPES
+from turnlog.events.registry import (
+    ALERT_EVENT_TYPES,
+    EVENT_NAMES,
+    EVENT_TYPES,
+    LIBRARY_EVENT_TYPES,
+    TENANT_EVENT_TYPES,
+)
 from turnlog.events.tokens import TokenEvent
 from turnlog.projections.session_views.withheld_events import ReaderEnvelope
 from turnlog.services.api.published_events.event_pages import SessionPageHead, TenantPageHead
@@ -121,11 +127,11 @@ class _DefinitionBuilder:
         return renamed
 
     def add_stored_events(self) -> None:
-        """Add the envelope, the events of sessions and of the library, and the union of each."""
-        kinds: tuple[type[BaseModel], ...] = (*EVENT_TYPES.values(), *LIBRARY_EVENT_TYPES.values())
+        """Add the envelope, the events of sessions, library and alerts, and each union."""
+        kinds: tuple[type[BaseModel], ...] = (*EVENT_TYPES.values(), *TENANT_EVENT_TYPES.values())
         self._add_models(kinds, "validation", are_data=True)
         self.definitions["EventEnvelope"] = _build_envelope()
-        for wire_type, kind in (EVENT_TYPES | LIBRARY_EVENT_TYPES).items():
+        for wire_type, kind in (EVENT_TYPES | TENANT_EVENT_TYPES).items():
             properties = {
                 "type": {"const": wire_type, "type": "string"},
                 "data": self._refer(get_data_name(kind.__name__)),
@@ -142,6 +148,7 @@ class _DefinitionBuilder:
         self._add_event_union(
             "StoredLibraryEvent", "A stored event of the segment library.", LIBRARY_EVENT_TYPES
         )
+        self._add_event_union("StoredAlertEvent", "A stored event of an alert.", ALERT_EVENT_TYPES)
 
     def _add_event_union(
         self, name: str, description: str, kinds: Mapping[str, type[BaseModel]]

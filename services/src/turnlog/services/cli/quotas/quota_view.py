@@ -7,7 +7,7 @@ from typing import Final
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from turnlog.contract.quota_payloads import QuotaPage, QuotaView, UserLimitsView
+from turnlog.contract.usage_payloads import QuotaPage, QuotaView, UserLimitsView
 from turnlog.services.cli.views.text_format import escape_controls
 from turnlog.services.cli.views.theme import BAD, MUTED, create_listing
 

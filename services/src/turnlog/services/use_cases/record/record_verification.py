@@ -54,6 +54,8 @@ class RecordVerification:
     command_handler: CommandHandler
     library: EventLog
     """The log of the library."""
+    alerts: EventLog
+    """The log of alerts."""
     store: ReadModelStore
     projection_signal: ProjectionSignal
     log_scan_slots: LogScanSlots
@@ -67,6 +69,7 @@ class RecordVerification:
             tenant=tenant,
             command_handler=self.command_handler,
             library_log=self.library,
+            alerts_log=self.alerts,
             store=self.store,
             open_verifier=self.open_verifier,
         )
@@ -101,7 +104,7 @@ class RecordVerification:
     def verify_log(
         self, tenant: str, witness: AuditCheckpoint | None = None
     ) -> AsyncGenerator[VerifyLine]:
-        """Verify all sessions and the library; yield progress and findings, then a summary.
+        """Verify sessions, library and alerts; yield progress and findings, then a summary.
 
         With a checkpoint, it is also verified that the log still contains every head of it; its
         signature is for the caller to check.

@@ -19,7 +19,7 @@ from typing import Final, assert_never
 from turnlog.events.content import PlainText, compute_digest, encode_canonical
 from turnlog.events.errors import Refused
 from turnlog.events.model.child_events import ChildEnded, ChildOutcome, ChildRequested
-from turnlog.events.model.phase_events import PhaseEntered
+from turnlog.events.model.session_events import PhaseEntered
 from turnlog.events.model.tool_events import ToolCalled, ToolReturned
 from turnlog.events.model.turn_events import TurnCancelled, TurnQueued, TurnSubmitted
 from turnlog.events.registry import KnownEvent

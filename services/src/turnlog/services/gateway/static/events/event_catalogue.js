@@ -70,6 +70,8 @@ export const EVENT_FAMILIES = {
   "webhook-claimed": "prompt",
   "webhook-advanced": "prompt",
   "webhook-gave-up": "prompt",
+  "alert-rule-set": "prompt",
+  "alert-rule-removed": "prompt",
 };
 
 export const EVENT_TEMPLATES = {

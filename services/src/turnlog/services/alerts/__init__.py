@@ -1,0 +1,1 @@
+"""Alerts: their rules, what became of them, and their evaluation once a minute."""

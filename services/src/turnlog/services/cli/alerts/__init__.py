@@ -1,0 +1,1 @@
+"""The commands on alerts, their files, and how answers are shown."""
