@@ -336,6 +336,17 @@ async def test_log_has_one_identity_for_all_tenants(
     assert identity.created.endswith("Z")
 
 
+async def test_log_lists_the_tenants_that_have_a_history(
+    store: ContractStore, fresh_tenant: str
+) -> None:
+    history = f"h-{fresh_tenant}"
+    assert [*await store.log.list_tenants(history)] == []
+    for tenant in ("b", "a", "c"):
+        await append_texts(store.log, tenant, history, "one", "two")
+    await append_texts(store.log, "d", f"{history}-2", "one")
+    assert [*await store.log.list_tenants(history)] == ["a", "b", "c"]
+
+
 async def test_log_returns_its_last_stream_sequence(
     store: ContractStore, fresh_tenant: str
 ) -> None:

@@ -97,6 +97,10 @@ class HistoryKind:
             return f"{self.prefix}.{validate_id(tenant, 'tenant')}.>"
         return self.build_subject(tenant, history, ">")
 
+    def build_shared_filter(self, history: str) -> str:
+        """Return the subject filter for the events of the histories of this id of all tenants."""
+        return f"{self.prefix}.*.{validate_id(history, self.id_name)}.>"
+
 
 SESSION_HISTORY: Final = HistoryKind(SESSIONS_STREAM, "session", "session")
 

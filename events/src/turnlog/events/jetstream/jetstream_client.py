@@ -224,6 +224,12 @@ class JetStreamLog:
         info = await fetch_stream_info(self.connection, self.kind.find_stream(tenant), subjects)
         return info.subject_count > (last.sequence if last else 0)
 
+    async def list_tenants(self, session: str) -> Sequence[str]:
+        """See `EventLog.list_tenants`."""
+        subjects = self.kind.build_shared_filter(session)
+        info = await fetch_stream_info(self.connection, self.kind.stream, subjects)
+        return sorted({subject.split(".")[1] for subject in info.subjects})
+
     async def find_last_position(self, tenant: str, leaf: str) -> int:
         """See `EventLog.find_last_position`."""
         stream, subjects = (

@@ -211,6 +211,10 @@ class MemoryLog:
         )
         return count > len(self.sessions.get(key, ()))
 
+    async def list_tenants(self, session: str) -> Sequence[str]:
+        """See `EventLog.list_tenants`."""
+        return sorted(tenant for tenant, history in self.sessions if history == session)
+
     async def find_last_position(self, tenant: str, leaf: str) -> int:
         """See `EventLog.find_last_position`."""
         found = await self.read_raw_events_by_leaf(tenant, leaf)

@@ -118,6 +118,10 @@ class EventLog(Protocol):
         """
         ...
 
+    async def list_tenants(self, session: str) -> Sequence[str]:
+        """Return the tenants that have a history of this id, in order; the leader answers."""
+        ...
+
     async def find_last_position(self, tenant: str, leaf: str) -> int:
         """Return the stream sequence of a tenant's last event with this leaf; 0 if there is none.
 

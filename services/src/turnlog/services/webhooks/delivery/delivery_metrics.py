@@ -32,6 +32,7 @@ class DeliveryMetrics:
         Each outcome is shown before it happens, so that the first one is an increase from 0.
         """
         used = meter or get_meter("turnlog")
+        self._places: dict[str, tuple[float, int, int]] = {}
         self._deliveries = used.create_counter(
             DELIVERIES_METRIC, unit="{delivery}", description="Deliveries to webhooks by outcome"
         )
@@ -56,7 +57,12 @@ class DeliveryMetrics:
         """Count what became of a delivery."""
         self._deliveries.add(1, {_OUTCOME: outcome})
 
-    def record_places(self, *, oldest: float, behind: int, given_up: int) -> None:
-        """Replace the seconds since the oldest undelivered event, and the counts of sessions."""
-        self._lag.record_reading({"": oldest})
-        self._sessions.record_reading({"behind": behind, "given_up": given_up})
+    def record_places(self, tenant: str, *, oldest: float, behind: int, given_up: int) -> None:
+        """Replace a tenant's seconds since its oldest undelivered event, and its sessions.
+
+        All tenants of the process are one figure.
+        """
+        self._places[tenant] = (oldest, behind, given_up)
+        ages, behinds, ends = zip(*self._places.values(), strict=True)
+        self._lag.record_reading({"": max(ages)})
+        self._sessions.record_reading({"behind": sum(behinds), "given_up": sum(ends)})

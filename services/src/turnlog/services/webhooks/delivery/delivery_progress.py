@@ -89,13 +89,21 @@ class DeliveryProgress:
         )
 
     def note_failure(
-        self, session: str, failure: DeliveryFailure, delays: Sequence[float], at: datetime
+        self,
+        session: str,
+        failure: DeliveryFailure,
+        delays: Sequence[float],
+        at: datetime,
+        at_least: float = 0.0,
     ) -> bool:
-        """Note a failed try of a session that is behind; return whether it was the last one."""
+        """Note a failed try of a session that is behind; return whether it was the last one.
+
+        The next one is `at_least` so many seconds later.
+        """
         place = self.behind[session]
         tries = place.tries + 1
         is_last = tries > len(delays)
-        wait = timedelta(seconds=0 if is_last else delays[tries - 1])
+        wait = timedelta(seconds=0 if is_last else max(delays[tries - 1], at_least))
         self.behind[session] = place.model_copy(
             update={
                 "tries": tries,

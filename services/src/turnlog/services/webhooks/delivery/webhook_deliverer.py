@@ -8,8 +8,6 @@ processes may do so: each webhook is delivered by one of them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -21,7 +19,6 @@ from turnlog.events.model.webhook_events import WebhookClaimed, WebhookPlace
 from turnlog.events.store.ports import EventLog, TokenStream
 from turnlog.projections.webhooks.webhook_subscriptions import StoredWebhook
 from turnlog.services.audit.redactions import RedactionCache
-from turnlog.services.platform.shutdown import Shutdown
 from turnlog.services.sessions.session_openings import SessionOpenings
 from turnlog.services.webhooks.delivery.delivery_metrics import DeliveryMetrics
 from turnlog.services.webhooks.delivery.delivery_progress import (
@@ -38,7 +35,7 @@ from turnlog.services.webhooks.delivery.webhook_runner import (
     DeliveryTerms,
     WebhookRunner,
 )
-from turnlog.services.webhooks.delivery.webhook_sender import WebhookSender
+from turnlog.services.webhooks.delivery.webhook_sender import MAX_CONNECTIONS, WebhookSender
 from turnlog.services.webhooks.webhook_keys import WebhookKey
 from turnlog.services.webhooks.webhook_service import WebhookService
 
@@ -79,6 +76,9 @@ class WebhookDeliverer:
     lease_seconds: float = LEASE_SECONDS
     look_seconds: float = LOOK_SECONDS
     metrics: DeliveryMetrics = field(default_factory=DeliveryMetrics)
+    _connections: asyncio.Semaphore = field(
+        default_factory=lambda: asyncio.Semaphore(MAX_CONNECTIONS)
+    )
     _redactions: RedactionCache = field(default_factory=RedactionCache)
     _openings: SessionOpenings = field(init=False)
     _leases: dict[str, WebhookLease] = field(default_factory=dict[str, WebhookLease])
@@ -110,6 +110,7 @@ class WebhookDeliverer:
     def _measure_places(self) -> None:
         runners = [*self._runners.values()]
         self.metrics.record_places(
+            self.tenant,
             oldest=max((each.measure_oldest() for each in runners), default=0.0),
             behind=sum(len(each.progress.list_retried()) for each in runners),
             given_up=sum(each.progress.count_given_up() for each in runners),
@@ -218,6 +219,7 @@ class WebhookDeliverer:
             clock=self.service.parts.clock,
             terms=self.terms,
             metrics=self.metrics,
+            connections=self._connections,
             stop=stop,
         )
         self._runners[webhook.id] = runner
@@ -247,15 +249,3 @@ class WebhookDeliverer:
         await self.service.save_place(self.tenant, webhook.id, decide, DELIVERER)
         _log.info("webhook-claimed", webhook=webhook.name, claim=claim, after=progress.after)
         return progress
-
-
-@asynccontextmanager
-async def run_deliverer(
-    deliverer: WebhookDeliverer, ending: Shutdown, grace: float
-) -> AsyncGenerator[None]:
-    """Deliver while the body runs; then let what is under way end, within the grace time."""
-    async with ending.run_part("webhooks", deliverer.run()):
-        try:
-            yield
-        finally:
-            await deliverer.end(grace)

@@ -89,6 +89,8 @@ class DeliveryTerms:
     """Sessions that may be behind; with so many no new event is delivered."""
     max_given_up: int = 100
     """Sessions that may be given up; with one more the whole webhook is stopped."""
+    max_retry_after: float = 3_600.0
+    """Seconds for which a receiver may ask to be left alone; more counts as so many."""
     failing_others: int = 2
     """With more failing sessions than that and no delivery accepted, the webhook is stopped."""
 
@@ -119,6 +121,8 @@ class WebhookRunner:
     clock: Clock
     terms: DeliveryTerms
     metrics: DeliveryMetrics = field(default_factory=DeliveryMetrics)
+    connections: asyncio.Semaphore
+    """Those to the receivers of the tenant, which its webhooks share."""
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when it shall end in good order."""
     _lanes: dict[str, asyncio.Task[None]] = field(default_factory=dict[str, "asyncio.Task[None]"])
@@ -127,6 +131,8 @@ class WebhookRunner:
     )
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the place is to be recorded."""
+    _busy_until: float = 0.0
+    """Up to when the receiver asked to be left alone, by the clock of the loop."""
     _has_failed: bool = False
     """Whether a try failed since the place was recorded."""
     _room: asyncio.Event = field(default_factory=asyncio.Event)
@@ -305,17 +311,31 @@ class WebhookRunner:
 
     async def _deliver(self, event: RecordedEvent, redacted: RedactedTurns) -> DeliveryFault | None:
         """Deliver one event; return why that failed, or None once it was accepted."""
-        while not self.lease.can_send():
-            self.lease.require_held()
-            await asyncio.sleep(self.lease.seconds / 30)
+        await self._wait_for_receiver()
+        # Not within the time of a delivery: to wait for a connection is no fault of the receiver.
+        await self.connections.acquire()
+        try:
+            while not self.lease.can_send():
+                self.lease.require_held()
+                await asyncio.sleep(self.lease.seconds / 30)
+        except BaseException:
+            self.connections.release()
+            raise
         # A delivery that is under way is not broken off: it would only be made again.
         sending = asyncio.create_task(self._send(event, redacted))
         self._sending.add(sending)
         sending.add_done_callback(self._forget_sending)
         return await asyncio.shield(sending)
 
+    async def _wait_for_receiver(self) -> None:
+        """Wait as long as the receiver asked for, also where another session was told so since."""
+        loop = asyncio.get_running_loop()
+        while (left := self._busy_until - loop.time()) > 0:  # noqa: ASYNC110 - it may move on
+            await asyncio.sleep(left)
+
     def _forget_sending(self, sending: asyncio.Task[DeliveryFault | None]) -> None:
         self._sending.discard(sending)
+        self.connections.release()
         if not sending.cancelled():
             # Retrieved, since whoever waited for it may have been cancelled.
             sending.exception()
@@ -343,7 +363,13 @@ class WebhookRunner:
             detail=fault.detail,
         )
         self._has_failed = True
-        is_last = self.progress.note_failure(session, failure, self.terms.retry_delays, at)
+        # A receiver without room has none for other sessions either.
+        pause = min(fault.retry_after or 0.0, self.terms.max_retry_after)
+        until = asyncio.get_running_loop().time() + pause
+        self._busy_until = max(self._busy_until, until)
+        is_last = self.progress.note_failure(
+            session, failure, self.terms.retry_delays, at, at_least=pause
+        )
         if fault.is_final:
             raise WebhookStopped(failure, session)
         if is_last:

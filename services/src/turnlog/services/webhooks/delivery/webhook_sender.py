@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Collection
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Final
 
@@ -18,6 +18,7 @@ import httpx
 from turnlog.services.extensions.bounded_json_post import MAX_PIECES
 from turnlog.services.platform.clock import Clock
 from turnlog.services.platform.concurrency import run_in_thread
+from turnlog.services.webhooks.delivery.retry_after import parse_retry_after
 from turnlog.services.webhooks.webhook_keys import create_signature
 from turnlog.services.webhooks.webhook_targets import find_target_fault
 
@@ -28,7 +29,13 @@ MAX_ANSWER_BYTES: Final = 65_536
 """Bytes of an answer that are read; with a longer one the connection is closed."""
 
 MAX_CONNECTIONS: Final = 16
-"""Connections that one process has to all receivers together."""
+"""Connections that one process has to all receivers of a tenant together."""
+
+MAX_TENANTS: Final = 64
+"""Tenants that one process delivers for."""
+
+_OVERLOADED: Final = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
+"""Answers whose `Retry-After` counts."""
 
 _PIECES_IN_A_ROW: Final = 64
 """Pieces of an answer that are read before other tasks run."""
@@ -52,6 +59,8 @@ class DeliveryFault:
     detail: str
     status: int | None = None
     """The HTTP status of the answer; None without one."""
+    retry_after: float | None = None
+    """Seconds until the receiver wants another request; None if it does not say."""
 
     @property
     def is_final(self) -> bool:
@@ -76,12 +85,14 @@ class WebhookSender:
             return DeliveryFault(f"{fault}: see TURNLOG_WEBHOOK_TARGETS")
         try:
             async with asyncio.timeout(self.seconds):
-                status = await self._post(url, self._build_headers(secret, message), message.body)
+                headers = self._build_headers(secret, message)
+                status, retry_after = await self._post(url, headers, message.body)
         except TimeoutError:
             return DeliveryFault(f"no whole answer within {self.seconds:g} seconds")
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             return DeliveryFault(f"the receiver could not be reached: {type(error).__name__}")
-        return _find_status_fault(status)
+        failed = _find_status_fault(status)
+        return replace(failed, retry_after=retry_after) if failed else None
 
     def _build_headers(self, secret: str, message: WebhookMessage) -> dict[str, str]:
         timestamp = int(self.clock().timestamp())
@@ -94,7 +105,10 @@ class WebhookSender:
             "webhook-signature": create_signature(secret, message.id, timestamp, message.body),
         }
 
-    async def _post(self, url: str, headers: dict[str, str], body: bytes) -> int:
+    async def _post(
+        self, url: str, headers: dict[str, str], body: bytes
+    ) -> tuple[int, float | None]:
+        """Return the status, and for how many seconds a receiver wants to be left alone."""
         async with self.http.stream("POST", url, content=body, headers=headers) as answer:
             read, pieces = 0, 0
             async for piece in answer.aiter_raw():
@@ -103,7 +117,9 @@ class WebhookSender:
                     break
                 if pieces % _PIECES_IN_A_ROW == 0:
                     await asyncio.sleep(0)
-            return answer.status_code
+            is_overloaded = answer.status_code in _OVERLOADED
+            header = answer.headers.get("retry-after", "") if is_overloaded else ""
+            return answer.status_code, parse_retry_after(header, self.clock().timestamp())
 
 
 def _find_status_fault(status: int) -> DeliveryFault | None:
@@ -118,7 +134,7 @@ def _find_status_fault(status: int) -> DeliveryFault | None:
 @asynccontextmanager
 async def open_sender(clock: Clock, allowed: Collection[str]) -> AsyncGenerator[WebhookSender]:
     """Return what sends deliveries, with connections of its own."""
-    limits = httpx.Limits(max_connections=MAX_CONNECTIONS)
+    limits = httpx.Limits(max_connections=MAX_CONNECTIONS * MAX_TENANTS)
     # The certificates are read in a thread, since that takes tens of milliseconds.
     tls = await run_in_thread(httpx.create_ssl_context)
     async with httpx.AsyncClient(
