@@ -264,7 +264,8 @@ class RunningGateway:
         return dict(answer.json())
 
     async def fetch_json(self, path: str, **query: Any) -> Any:  # noqa: ANN401 - JSON of any shape
-        answer = await self.http.get(path, params=query)
+        # With `params`, also empty ones, httpx drops the query of a path.
+        answer = await self.http.get(httpx.URL(path).copy_merge_params(query))
         assert answer.status_code == 200, answer.text
         return answer.json()
 

@@ -69,7 +69,8 @@ class LiveService:
 
     async def get_json(self, path: str, **query: Any) -> Any:  # noqa: ANN401 - JSON of any shape
         """Get a resource that exists."""
-        answer = await self.http.get(path, params=query)
+        # With `params`, also empty ones, httpx drops the query of a path.
+        answer = await self.http.get(httpx.URL(path).copy_merge_params(query))
         assert answer.status_code == 200, answer.text
         return answer.json()
 

@@ -60,6 +60,8 @@ async def test_events_are_filtered_by_name(stand: RunningGateway) -> None:
     assert list_event_names(rest["events"]) == ["turn-completed"]
     early = await stand.fetch_json(f"/v1/sessions/{session}/events", types="turn-submitted")
     assert early["after"] == early["sequence"] > early["events"][-1]["sequence"]
+    path = f"/v1/sessions/{session}/events?types=turn-submitted"
+    assert await stand.fetch_json(path) == await stand.fetch_json(path, after=0) == early
 
 
 async def test_events_can_be_filtered_by_every_event_name(stand: RunningGateway) -> None:
