@@ -16,7 +16,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.docs.doc_pages import ROOT
-from tests.support.processes.turnlog_up import TurnlogUp
+from tests.support.processes.process_host import ProcessHost
+from tests.support.processes.turnlog_up import TurnlogUp, run_turnlog_up
 from tests.support.servers.fault_proxy import run_fault_proxy
 from tests.support.servers.hostile_http_server import run_hostile_server
 from tests.support.servers.model_behaviours import ModelAnswer
@@ -224,6 +225,64 @@ async def test_client_sets_reads_and_removes_prompt_overrides_of_a_user(
         [None],
         True,
     ]
+
+
+async def test_reply_is_followed_between_the_events_of_its_session_and_on_from_a_stored_cursor(
+    up: TurnlogUp, provider: OpenAIServer, program: Path
+) -> None:
+    gate = asyncio.Event()
+    provider.queue_behaviours(ModelAnswer(tokens=("It goes ", "on ", "and on."), gates={1: gate}))
+    session = await up.service.open_session()
+    await up.service.submit_turn(session)
+    async with run_consumer(program, "follow", str(up.service.http.base_url), session) as process:
+        assert process.stdout
+        assert json.loads(await process.stdout.readline()) == ["token", [True, 0]]
+        gate.set()
+        assert await read_lines(process) == [["It goes on and on.", "turn-completed"]]
+
+
+async def test_tokens_of_all_sessions_are_between_their_events(
+    up: TurnlogUp, provider: OpenAIServer, program: Path
+) -> None:
+    gate = asyncio.Event()
+    provider.queue_behaviours(ModelAnswer(tokens=("Over", "heard."), gates={0: gate}))
+    session = await up.service.open_session()
+    await up.service.submit_turn(session)
+    async with run_consumer(program, "overhear", str(up.service.http.base_url), session) as process:
+        assert process.stdout
+        assert json.loads(await process.stdout.readline()) == "open"
+        gate.set()
+        assert await read_lines(process) == ["Overheard."]
+
+
+async def test_client_manages_webhooks(host: ProcessHost, program: Path) -> None:
+    target = "http://127.0.0.1:9/in"
+    variables = {"TURNLOG_WEBHOOK_TARGETS": "http://127.0.0.1:9"}
+    async with (
+        run_turnlog_up(host, variables=variables) as up,
+        run_consumer(program, "deliver", str(up.service.http.base_url), target) as process,
+    ):
+        assert await read_lines(process) == [
+            [True, "active", ["session-closed"]],
+            ["billing"],
+            "paused",
+            "active",
+            0,
+            ["billing", True],
+            "webhook-target",
+            "billing",
+            [],
+        ]
+
+
+async def test_client_fetches_a_forecast(
+    up: TurnlogUp, provider: OpenAIServer, program: Path
+) -> None:
+    provider.queue_behaviours(ModelAnswer(tokens=("Hello.",)))
+    session = await up.service.open_session()
+    await up.service.run_turn(session)
+    async with run_consumer(program, "foresee", str(up.service.http.base_url), session) as process:
+        assert await read_lines(process) == [[True, 1, True]]
 
 
 async def test_unreachable_service_is_named_with_the_reason(program: Path) -> None:

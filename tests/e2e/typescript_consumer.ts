@@ -1,6 +1,6 @@
 /** A program of the tests that uses the client: one of its parts, by the first argument. */
 
-import { ApprovalNeeded, createError, InvalidRequest, NotFound, ServiceUnavailable, TurnlogClient, TurnUnsettled, UnusableAnswer } from "./index.js";
+import { ApprovalNeeded, createError, InvalidRequest, isReplyEvent, NotFound, ServiceUnavailable, TurnlogClient, TurnUnsettled, UnusableAnswer } from "./index.js";
 import type { ReplyDone, TurnAnswer } from "./index.js";
 
 declare const process: { argv: string[] };
@@ -151,6 +151,64 @@ async function override(): Promise<void> {
   print((await turnlog.fetchOverride(...place)).sequence === sequence);
 }
 
+/** Follow the reply to the open turn between the events of its session, to the event that has it whole. */
+async function follow(): Promise<void> {
+  const opened = turnlog.useSession(session);
+  let text = "";
+  let cursor: number | string = 0;
+  for await (const event of opened.watchEvents(cursor, { tokens: true })) {
+    cursor = event.cursor;
+    if (!isReplyEvent(event)) continue;
+    if (event.name === "attempt-reset") text = "";
+    else text += event.data.text;
+    print([event.name, event.name === "token" ? [event.data.session === session, event.data.offset] : []]);
+    if (text !== "") break;
+  }
+  // As after a restart: it goes on in the middle of the reply, after the cursor that was stored.
+  for await (const event of opened.watchEvents(cursor, { tokens: true })) {
+    if (isReplyEvent(event)) {
+      if (event.name === "token") text += event.data.text;
+    } else if (event.envelope.type === "turnlog.turn-completed.v1") {
+      print([text, event.name]);
+      break;
+    }
+  }
+}
+
+/** Collect the tokens of all sessions until a turn of one is over. */
+async function overhear(): Promise<void> {
+  const texts: string[] = [];
+  for await (const event of turnlog.watchEvents(undefined, { tokens: true })) {
+    if (isReplyEvent(event)) {
+      if (event.name === "token" && event.data.session === session) texts.push(event.data.text);
+    } else if (event.envelope.subject === session && event.name === "turn-submitted") print("open");
+    else if (event.envelope.subject === session && event.name === "turn-completed") break;
+  }
+  print(texts.join(""));
+}
+
+async function deliver(): Promise<void> {
+  const added = await turnlog.addWebhook({ name: "billing", url: session, types: ["session-closed"] });
+  print([added.secret?.startsWith("whsec_"), added.webhook.status, added.webhook.types]);
+  print((await turnlog.listWebhooks()).webhooks.map((each) => each.name));
+  print((await turnlog.pauseWebhook("billing")).webhook.status);
+  print((await turnlog.resumeWebhook("billing")).webhook.status);
+  print((await turnlog.redeliverWebhook("billing")).webhook.given_up);
+  const { webhook, sessions } = await turnlog.fetchWebhookDeliveries("billing");
+  print([webhook.name, sessions.length === webhook.behind + webhook.given_up]);
+  const refused = await turnlog
+    .addWebhook({ name: "other", url: "https://elsewhere.example/in" })
+    .catch((error: unknown) => error);
+  print(refused instanceof InvalidRequest ? refused.code : String(refused));
+  print((await turnlog.removeWebhook("billing")).webhook.name);
+  print((await turnlog.listWebhooks()).webhooks);
+}
+
+async function foresee(): Promise<void> {
+  const found = await turnlog.useSession(session).fetchForecast();
+  print([found.session === session, found.own_turns, found.sentence !== ""]);
+}
+
 async function explain(): Promise<void> {
   const failure = new TypeError("fetch failed", { cause: new Error("connect ECONNREFUSED") });
   const error = createError(new URL("/v1/sessions?q=Ada", url), null, failure);
@@ -179,6 +237,10 @@ const parts: Record<string, () => Promise<void>> = {
   abort,
   share,
   override,
+  follow,
+  overhear,
+  deliver,
+  foresee,
   explain,
   distrust,
 };

@@ -3,8 +3,8 @@
 import type { components, paths } from "./api.js";
 import { parseJson, readText } from "./bounds.js";
 import { ApprovalNeeded, createError, TurnUnsettled, UnusableAnswer } from "./errors.js";
-import { decodeMessages, END_EVENTS } from "./events.js";
-import type { SessionEvent, SseMessage, TurnEvent } from "./events.js";
+import { decodeMessages, END_EVENTS, REPLY_EVENTS } from "./events.js";
+import type { ReplyEvent, SessionEvent, SseMessage, TurnEvent } from "./events.js";
 
 type Schemas = components["schemas"];
 export type CommandAnswer = Schemas["CommandResult"];
@@ -44,6 +44,14 @@ export type QuotaAnswer = Schemas["QuotaView"];
 export type QuotaListAnswer = Schemas["QuotaPage"];
 export type UsageReportAnswer = Schemas["UsageReport"];
 export type UseListAnswer = Schemas["UsePage"];
+/** A webhook as it is to be; what is left out selects everything, from now on. */
+export type WebhookForm = Pick<Schemas["AddWebhookRequest"], "name" | "url"> &
+  Partial<Schemas["AddWebhookRequest"]>;
+export type AddedWebhookAnswer = Schemas["AddedWebhook"];
+export type WebhookListAnswer = Schemas["WebhookPage"];
+export type WebhookDeliveriesAnswer = Schemas["WebhookDeliveries"];
+export type WebhookAnswer = Schemas["WebhookResult"];
+export type ForecastAnswer = Schemas["ForecastView"];
 export type ApprovalListAnswer = Schemas["ApprovalPage"];
 export type DecisionAnswer = Schemas["ApprovalResult"];
 
@@ -122,7 +130,11 @@ export interface TurnWatchOptions extends WatchOptions {
 export interface EventWatchOptions extends WatchOptions {
   /** The types of events, such as `turn-completed`; all others are left out. */
   types?: readonly string[];
+  /** Whether what is generated of replies is between the events; see `isReplyEvent`. */
+  tokens?: boolean;
 }
+
+type WithTokens = EventWatchOptions & { tokens: true };
 
 /** One request, the same for each try; a command carries an idempotency key. */
 export interface Operation {
@@ -169,8 +181,12 @@ function sleep(seconds: number, signal?: AbortSignal): Promise<void> {
   });
 }
 
-function formatEventsPath(path: string, types: readonly string[] = []): string {
-  return types.length === 0 ? `${path}/events` : `${path}/events?types=${types.join(",")}`;
+function formatEventsPath(path: string, { types = [], tokens }: EventWatchOptions): string {
+  const query = [
+    ...(types.length === 0 ? [] : [`types=${types.join(",")}`]),
+    ...(tokens ? ["tokens=true"] : []),
+  ].join("&");
+  return query === "" ? `${path}/events` : `${path}/events?${query}`;
 }
 
 function buildCommand(path: string, body: Record<string, unknown> = {}, method = "POST"): Operation {
@@ -189,6 +205,8 @@ function formatCollectionPath(collection: string, entry?: string): string {
 function formatOverridePath(user: string, blueprint: string, category: PromptCategory): string {
   return `/v1/overrides/${[blueprint, category, user].map(encodeURIComponent).join("/")}`;
 }
+
+const formatWebhookPath = (name: string): string => `/v1/webhooks/${encodeURIComponent(name)}`;
 
 const formatQuotaPath = (user: string): string => `/v1/quotas/${encodeURIComponent(user)}`;
 
@@ -338,6 +356,41 @@ export class TurnlogClient {
     return this.send({ method: "GET", path: "/v1/usage", query: { ...query } });
   }
 
+  /** Deliver events to an address from now on; only this answer has the secret. */
+  addWebhook(form: WebhookForm): Promise<AddedWebhookAnswer> {
+    return this.send(buildCommand("/v1/webhooks", { ...form }));
+  }
+
+  /** Return the webhooks with how far each has got. */
+  listWebhooks(): Promise<WebhookListAnswer> {
+    return this.send({ method: "GET", path: "/v1/webhooks" });
+  }
+
+  /** Return how far a webhook has got, with every session that is behind. */
+  fetchWebhookDeliveries(name: string): Promise<WebhookDeliveriesAnswer> {
+    return this.send({ method: "GET", path: `${formatWebhookPath(name)}/deliveries` });
+  }
+
+  /** Deliver nothing until the webhook is resumed. */
+  pauseWebhook(name: string): Promise<WebhookAnswer> {
+    return this.send(buildCommand(`${formatWebhookPath(name)}/pause`));
+  }
+
+  /** Deliver from where the webhook was, also if a deliverer stopped it by itself. */
+  resumeWebhook(name: string): Promise<WebhookAnswer> {
+    return this.send(buildCommand(`${formatWebhookPath(name)}/resume`));
+  }
+
+  /** Deliver what was given up, of one session or of all, from where each of them was. */
+  redeliverWebhook(name: string, session?: string): Promise<WebhookAnswer> {
+    return this.send(buildCommand(`${formatWebhookPath(name)}/redeliver`, { session }));
+  }
+
+  /** Remove a webhook. */
+  removeWebhook(name: string): Promise<WebhookAnswer> {
+    return this.send(buildRemoval(formatWebhookPath(name)));
+  }
+
   /** Return a page of the tools of all sessions that wait for a person, newest first. */
   listApprovals(query: ApprovalQuery = {}): Promise<ApprovalListAnswer> {
     return this.send({ method: "GET", path: "/v1/approvals", query: { ...query } });
@@ -348,9 +401,18 @@ export class TurnlogClient {
     return this.send({ method: "GET", path: "/v1/uses", query: { source, ...query } });
   }
 
-  /** Yield the events of all sessions, past and then live, without end. */
-  async *watchEvents(after = "", options: EventWatchOptions = {}): AsyncGenerator<SessionEvent> {
-    const path = formatEventsPath("/v1", options.types);
+  /**
+   * Yield the events of all sessions, past and then live, without end.
+   *
+   * With `tokens` what is generated of replies from now on is between them.
+   */
+  watchEvents(after: string | undefined, options: WithTokens): AsyncGenerator<SessionEvent | ReplyEvent>;
+  watchEvents(after?: string, options?: EventWatchOptions): AsyncGenerator<SessionEvent>;
+  async *watchEvents(
+    after = "",
+    options: EventWatchOptions = {},
+  ): AsyncGenerator<SessionEvent | ReplyEvent> {
+    const path = formatEventsPath("/v1", options);
     for await (const message of this.watchStream(path, after, options)) {
       yield parseSessionEvent(message);
     }
@@ -451,8 +513,9 @@ export class TurnlogClient {
   }
 }
 
-function parseSessionEvent(message: SseMessage): SessionEvent {
-  return { name: message.name, cursor: message.cursor, envelope: parseJson(message.data) };
+function parseSessionEvent({ name, cursor, data }: SseMessage): SessionEvent | ReplyEvent {
+  if (REPLY_EVENTS.has(name)) return { name, cursor, data: parseJson(data) } as ReplyEvent;
+  return { name, cursor, envelope: parseJson(data) };
 }
 
 /** One session of a service. */
@@ -520,9 +583,22 @@ export class SessionClient {
     }
   }
 
-  /** Yield the events of the session after a sequence, past and then live, without end. */
-  async *watchEvents(after = 0, options: EventWatchOptions = {}): AsyncGenerator<SessionEvent> {
-    const path = formatEventsPath(this.path, options.types);
+  /**
+   * Yield the events of the session after a sequence, past and then live, without end.
+   *
+   * With `tokens` the reply to the open turn is between them. `after` is then a sequence or the `cursor` of
+   * what came last, with which the stream goes on in the middle of a reply.
+   */
+  watchEvents(
+    after: number | string | undefined,
+    options: WithTokens,
+  ): AsyncGenerator<SessionEvent | ReplyEvent>;
+  watchEvents(after?: number, options?: EventWatchOptions): AsyncGenerator<SessionEvent>;
+  async *watchEvents(
+    after: number | string = 0,
+    options: EventWatchOptions = {},
+  ): AsyncGenerator<SessionEvent | ReplyEvent> {
+    const path = formatEventsPath(this.path, options);
     for await (const message of this.turnlog.watchStream(path, String(after), options)) {
       yield parseSessionEvent(message);
     }
@@ -537,6 +613,11 @@ export class SessionClient {
   fetchHistory(at?: number, reasoning?: boolean): Promise<HistoryAnswer> {
     const query = { at, reasoning: reasoning ? "true" : undefined };
     return this.turnlog.send({ method: "GET", path: `${this.path}/history`, query });
+  }
+
+  /** Return when a prompt is next cut or summarised, by which rule, and how sure that is. */
+  fetchForecast(): Promise<ForecastAnswer> {
+    return this.turnlog.send({ method: "GET", path: `${this.path}/forecast` });
   }
 
   /** Cancel the open turn, or a queued one. */

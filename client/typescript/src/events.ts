@@ -38,6 +38,28 @@ export interface SessionEvent {
   envelope: Schemas["StoredEvent"];
 }
 
+type ReplyEventOf<Frame> = Frame extends { event: infer Name; data: infer Data }
+  ? Name extends "token" | "attempt-reset"
+    ? { name: Name; data: Data; cursor: string }
+    : never
+  : never;
+
+/**
+ * What is generated of a reply, between the events of a stream with `tokens`.
+ *
+ * The `cursor` of one in the stream of a session says how much of the reply was sent. In the stream of all
+ * sessions it is that of the last event before it: tokens of a lost connection are not sent again.
+ */
+export type ReplyEvent = ReplyEventOf<Schemas["EventOrTokenEvent"]>;
+
+/** The names of what is no event of the log in a stream with `tokens`. */
+export const REPLY_EVENTS: ReadonlySet<string> = new Set(["token", "attempt-reset"]);
+
+/** Return whether an event of a stream with `tokens` is generated of a reply, and not of the log. */
+export function isReplyEvent(event: SessionEvent | ReplyEvent): event is ReplyEvent {
+  return REPLY_EVENTS.has(event.name);
+}
+
 /** Yield the events of a body as they become complete. */
 export async function* decodeMessages(body: ReadableStream<Uint8Array>): AsyncGenerator<SseMessage> {
   const decoder = new TextDecoder();

@@ -2,11 +2,12 @@
 
 export * from "./client.js";
 export * from "./errors.js";
-export { END_EVENTS } from "./events.js";
+export { END_EVENTS, isReplyEvent } from "./events.js";
 export type {
   DebriefDone,
   ExchangeDone,
   ReplyDone,
+  ReplyEvent,
   SessionEvent,
   SseMessage,
   TurnEvent,
