@@ -13,6 +13,7 @@ import jsonschema
 import pytest
 from jsonschema import Draft202012Validator
 
+from tests.docs.asyncapi_parser import NODE, TOOLS, needs_tools, parse_document
 from turnlog.events.registry import (
     ALERT_EVENT_TYPES,
     EVENT_TYPES,
@@ -39,16 +40,6 @@ ROOT: Final = Path(__file__).parents[2]
 GENERATOR: Final = runpy.run_path(str(ROOT / "docs/generate/asyncapi.py"))
 
 REFERENCE: Final = ROOT / "docs/reference"
-
-TOOLS: Final = ROOT / ".venv/contracts"
-"""Where the parser and the compilers of `tests/docs/contracts` are installed."""
-
-NODE: Final = shutil.which("node")
-
-needs_tools = pytest.mark.skipif(
-    NODE is None or not (TOOLS / "node_modules/@asyncapi/parser").exists(),
-    reason="npm could not install the tools: `make .venv/contracts/installed`",
-)
 
 GOLDEN: Final = sorted(
     path
@@ -151,15 +142,6 @@ def test_official_parser_finds_nothing_wrong_with_the_document(tmp_path: Path) -
     document["channels"]["tokens"]["servers"] = [{"$ref": "#/servers/none"}]
     broken.write_text(json.dumps(document))
     assert parse_document(broken)["faults"]
-
-
-def parse_document(file: Path) -> dict[str, Any]:
-    assert NODE
-    script = Path(__file__).parent / "contracts/parse_asyncapi.mjs"
-    run = subprocess.run(
-        [NODE, script, TOOLS, file], capture_output=True, text=True, check=True, timeout=120
-    )
-    return dict(json.loads(run.stdout))
 
 
 @needs_tools

@@ -12,6 +12,7 @@ from tests.docs.doc_pages import ROOT
 ROWS = list_table_rows((ROOT / "docs/requirements.md").read_text())
 
 SHIPPED_FOLDERS = (
+    "tests/e2e/consumers/",
     "tests/e2e/watching/",
     "tests/agent_programs/shipped/",
     "tests/layered_prompts/",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -16,7 +17,9 @@ from random import Random
 
 import pytest
 import pytest_asyncio
+from jsonschema import Draft202012Validator
 
+from tests.docs.asyncapi_parser import needs_tools, parse_document
 from tests.e2e.consumers.consumer_programs import (
     GO_MISSING_REASON,
     NODE_MISSING_REASON,
@@ -43,6 +46,9 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 WORDS = ("Ω ", "the ", "🏠 ", "harbour ", "opens ", "🚢 ", "at ", "six, ", "naïvely ", "put.")
 
 SESSIONS = 3
+
+FAMILIES = ("live.", "session.", "tokens.")
+"""The first words of subjects that consumers may read."""
 
 STRAYS = (b"no JSON", b"[]", b'{"tenant": "other", "subject": "x", "sequence": 1, "type": "x"}')
 """Messages that are no events, as whoever has the services' login can publish them."""
@@ -240,10 +246,45 @@ def list_typescript(loaded: LoadedService, folder: Path) -> Sequence[ConsumerPro
 
 @pytest.mark.slow("it kills two consumers beside a service, and compiles one")
 @pytest.mark.skipif(bool(NODE_MISSING_REASON), reason=NODE_MISSING_REASON)
-async def test_killed_consumers_read_everything_once(loaded: LoadedService, tmp_path: Path) -> None:
+async def test_x4_killed_consumers_of_a_shipped_blueprint_read_events_and_tokens_once(
+    loaded: LoadedService, tmp_path: Path
+) -> None:
     typed, _ = list_python(loaded, tmp_path)
     in_node, _ = list_typescript(loaded, tmp_path)
     await check_consumers(loaded, [typed, in_node], rounds=3)
+
+
+@needs_tools
+@pytest.mark.slow("a service starts, and the official parser reads its document")
+async def test_x4_document_of_a_service_is_valid_and_describes_all_that_it_publishes(
+    loaded: LoadedService, tmp_path: Path
+) -> None:
+    service, client = loaded.up.service, loaded.up.service.nats.connection.nc
+    published = await client.subscribe(">")
+    await service.run_turn(await service.open_session())
+    await loaded.finish_turns()
+    await client.flush()
+    messages = [await published.next_msg() for _ in range(published.pending_msgs)]
+    await published.unsubscribe()
+    served = await service.http.get("/asyncapi.json")
+    file = tmp_path / "asyncapi.json"
+    file.write_bytes(served.content)
+    assert parse_document(file)["faults"] == []
+    document = served.json()
+    addresses = {
+        re.compile(re.sub(r"\\\{\w+\\\}", r"[^.]+", re.escape(channel["address"])))
+        for channel in document["channels"].values()
+    }
+    described = [each for each in messages if each.subject.startswith(FAMILIES)]
+    assert {each.subject.partition(".")[0] + "." for each in described} == {*FAMILIES}
+    for name in {each.subject for each in described}:
+        assert any(address.fullmatch(name) for address in addresses), name
+    for kind, schema in {"session": "StoredEvent", "tokens": "TokenEvent"}.items():
+        reference = {"$ref": f"#/components/schemas/{schema}"}
+        validator = Draft202012Validator(reference | {"components": document["components"]})
+        for each in described:
+            if kind in each.subject.split(".")[:2] and each.data not in STRAYS:
+                validator.validate(json.loads(each.data))
 
 
 @whole_programme

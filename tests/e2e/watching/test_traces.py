@@ -1,4 +1,4 @@
-"""One trace for each turn: from the client through gateway, log and worker, to the rows."""
+"""Row X10: one trace for each turn of a shipped blueprint, from the client to the rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 import pytest_asyncio
 
-from tests.e2e.trace_collector import CollectedSpan, TraceCollector, run_collector
+from tests.e2e.watching.trace_collector import CollectedSpan, TraceCollector, run_collector
 from tests.support.processes.process_host import ProcessHost
 from tests.support.processes.turnlog_up import run_turnlog_up
 from tests.support.servers.model_behaviours import ModelAnswer, ModelRefusal
@@ -26,7 +26,7 @@ REFUSED = "1bf7651916cd43dd8448eb211c80319d"
 SPAN = "b7ad6b7169203331"
 ASKED, REPLIED = "What is nobody to read?", "Nothing of this."
 CHAT = "chat gpt-4o-mini"
-TURN = "invoke_workflow persistent"
+TURN = "invoke_workflow assistant"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -46,7 +46,7 @@ class TracedTurn:
 async def traced(host: ProcessHost, provider: OpenAIServer) -> AsyncIterator[TracedTurn]:
     with run_collector() as collector:
         async with run_turnlog_up(host, variables={"TURNLOG_OTLP_ENDPOINT": collector.url}) as up:
-            session = await up.service.open_session("persistent")
+            session = await up.service.open_session("assistant")
             provider.queue_behaviours(
                 ModelRefusal(status=500, message=ASKED), ModelAnswer(tokens=(REPLIED,))
             )
@@ -69,7 +69,7 @@ async def traced(host: ProcessHost, provider: OpenAIServer) -> AsyncIterator[Tra
         yield TracedTurn(collector, session, events)
 
 
-async def test_turn_is_one_trace_that_begins_before_the_gateway(traced: TracedTurn) -> None:
+async def test_x10_turn_is_one_trace_that_begins_before_the_gateway(traced: TracedTurn) -> None:
     (request,) = traced.find_spans("gateway", "POST /v1/sessions/{session}/turns")
     # A worker begins a turn again, in a span of its own, when the log was out of its reach.
     turns = traced.find_spans("worker", TURN)
@@ -80,13 +80,13 @@ async def test_turn_is_one_trace_that_begins_before_the_gateway(traced: TracedTu
     assert {first.parent, second.parent} <= {turn.id for turn in turns}
 
 
-async def test_every_event_of_a_turn_names_its_trace(traced: TracedTurn) -> None:
+async def test_x10_every_event_of_a_turn_names_its_trace(traced: TracedTurn) -> None:
     opened, *turn = [recorded.envelope.traceparent or "" for recorded in traced.events]
     assert [each.split("-")[1] for each in turn] == [TRACE] * len(turn)
     assert TRACE not in opened
 
 
-async def test_projection_spans_link_to_the_traces_of_their_events_without_joining_them(
+async def test_x10_projection_spans_link_to_the_traces_of_their_events_without_joining_them(
     traced: TracedTurn,
 ) -> None:
     spans = traced.collector.find_spans("projector", "project events")
@@ -94,7 +94,7 @@ async def test_projection_spans_link_to_the_traces_of_their_events_without_joini
     assert TRACE not in {span.trace for span in spans}
 
 
-async def test_spans_have_the_attributes_of_the_conventions(traced: TracedTurn) -> None:
+async def test_x10_spans_have_the_attributes_of_the_conventions(traced: TracedTurn) -> None:
     (request,) = traced.find_spans("gateway", "POST /v1/sessions/{session}/turns")
     assert {name: request.attributes[name] for name in request.attributes if "http." in name} == {
         "http.request.method": "POST",
@@ -105,12 +105,17 @@ async def test_spans_have_the_attributes_of_the_conventions(traced: TracedTurn) 
     assert failed.attributes["error.type"] == "server_error"
     assert answered.attributes["gen_ai.usage.input_tokens"] == "7"
     assert answered.attributes["gen_ai.usage.output_tokens"] == "2"
+    assert answered.attributes["gen_ai.operation.name"] == "chat"
+    assert answered.attributes["gen_ai.provider.name"] == "openai"
     assert answered.attributes["gen_ai.request.model"] == "gpt-4o-mini"
     assert answered.attributes["turnlog.model"] == "openai/gpt-4o-mini"
     assert answered.attributes["gen_ai.usage.cache_read.input_tokens"] == "0"
     assert float(answered.attributes["gen_ai.response.time_to_first_chunk"]) > 0
     assert answered.attributes["gen_ai.response.id"]
-    for span in (failed, answered, *traced.find_spans("worker", TURN)):
+    turns = traced.find_spans("worker", TURN)
+    assert {turn.attributes["gen_ai.operation.name"] for turn in turns} == {"invoke_workflow"}
+    assert "assistant" in {turn.attributes.get("gen_ai.workflow.name") for turn in turns}
+    for span in (failed, answered, *turns):
         assert span.attributes["gen_ai.conversation.id"] == traced.session
 
 
@@ -126,7 +131,7 @@ async def test_files_of_the_page_and_health_checks_have_no_spans(traced: TracedT
     assert {name for name in names if " /v1/" not in name} == set()
 
 
-async def test_metrics_are_sent_beside_the_traces_by_each_process_under_its_own_name(
+async def test_x10_metrics_are_sent_beside_the_traces_by_each_process_under_its_own_name(
     traced: TracedTurn,
 ) -> None:
     metrics = traced.collector.metrics
@@ -144,10 +149,10 @@ async def test_metrics_are_sent_beside_the_traces_by_each_process_under_its_own_
 
 
 @pytest.mark.promise("P19")
-async def test_traces_and_metrics_contain_neither_texts_nor_keys(traced: TracedTurn) -> None:
+async def test_x10_traces_and_metrics_contain_neither_texts_nor_keys(traced: TracedTurn) -> None:
     spans, metrics = traced.collector.spans, traced.collector.metrics
     trace_text = "".join(each.everything for each in spans)
     trace_text += "".join(each.everything for each in metrics)
     assert traced.session in trace_text
-    for secret in (ASKED, REPLIED, "You are terse.", "sk-of-nobody"):
+    for secret in (ASKED, REPLIED, "You are a helpful assistant.", "sk-of-nobody"):
         assert secret not in trace_text
