@@ -33,7 +33,7 @@ from turnlog.events.content import compute_digest
 from turnlog.events.model.alert_events import AlertRuleEvent, KnownAlertEvent
 from turnlog.events.model.knowledge_events import KnowledgeEvent
 from turnlog.events.model.override_events import OverrideEvent
-from turnlog.events.model.quota_events import QuotaEvent
+from turnlog.events.model.quota_events import MediaLimitEvent, QuotaEvent
 from turnlog.events.model.segment_events import SegmentEvent
 from turnlog.events.model.webhook_events import WebhookEvent
 from turnlog.events.registry import (
@@ -325,7 +325,7 @@ class _PageWriter:
         by_family["segment library"] = list(get_args(SegmentEvent))
         by_family["knowledge"] = list(get_args(KnowledgeEvent))
         by_family["prompt override"] = list(get_args(OverrideEvent))
-        by_family["quota"] = list(get_args(QuotaEvent))
+        by_family["quota"] = [*get_args(QuotaEvent), *get_args(MediaLimitEvent)]
         by_family["webhook"] = list(get_args(WebhookEvent))
         by_family["rule of an alert"] = list(get_args(AlertRuleEvent))
         by_family["alert"] = list(get_args(KnownAlertEvent))

@@ -71,6 +71,17 @@ async def test_media_is_found_and_read_under_the_digest_of_its_bytes(
     assert await store.media.get_media(fresh_tenant, stored.digest) == data
 
 
+async def test_all_media_of_a_tenant_are_listed_with_their_sizes_and_no_other_blobs(
+    store: ContractStore, fresh_tenant: str
+) -> None:
+    sizes = (0, 1, 2 * CHUNK_BYTES + 1)
+    stored = {await put(store.media, fresh_tenant, make_bytes(size)) for size in sizes}
+    await put(store.media, f"{fresh_tenant}-other", make_bytes(5))
+    await store.blobs.put_blob(fresh_tenant, b"You are a clerk.")
+    listed = [each async for each in store.media.iterate_media(fresh_tenant)]
+    assert (len(listed), set(listed)) == (3, stored)
+
+
 @pytest.mark.parametrize("piece", [1, 7, CHUNK_BYTES - 1, CHUNK_BYTES + 1, 5 * CHUNK_BYTES])
 async def test_pieces_of_any_size_give_the_same_media(
     store: ContractStore, fresh_tenant: str, piece: int

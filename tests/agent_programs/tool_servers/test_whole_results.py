@@ -87,3 +87,15 @@ async def test_terminal_shows_what_prompts_say_and_where_the_whole_is(
     assert f"{len(LARGE):,} bytes" in shown
     assert "characters; the first 400:" in shown
     assert f"GET/v1/blobs/{returned.whole.digest}" in "".join(shown.split())
+
+
+async def test_large_result_past_the_limit_of_the_tenant_is_replaced_by_what_stops_it(
+    platform: AgentService,
+) -> None:
+    await platform.gateway.http.put("/v1/media-limit", json={"limit": 10})
+    try:
+        _, returned = await run_turn(platform, LARGE + "A result of its own.")
+    finally:
+        await platform.gateway.http.put("/v1/media-limit", json={"limit": None})
+    assert (returned.whole, returned.result is not None) == (None, True)
+    assert "its result was not stored: of 10 bytes" in str(returned.text)

@@ -60,6 +60,8 @@ from turnlog.services.platform.telemetry.traces import Tracing, create_tracing
 from turnlog.services.projector.knowledge_projector import KnowledgeProjector
 from turnlog.services.projector.main import build_projector
 from turnlog.services.projector.segment_projector import SegmentProjector
+from turnlog.services.quotas.limited_media_store import LimitedMediaStore
+from turnlog.services.quotas.media_limit_service import MediaLimitService
 from turnlog.services.quotas.quota_reservations import TurnQuotas
 from turnlog.services.quotas.quota_service import QuotaService
 from turnlog.services.segments.segment_service import SegmentService
@@ -144,6 +146,7 @@ def build_use_case_parts(
         max_request_bytes=settings.body_limit,
         command_handler=sessions,
         quotas=sessions.quotas,
+        media_limits=build_media_limits(backend, "/turnlog/gateway"),
         overrides=OverrideService(build_library_parts(backend, "/turnlog/gateway")),
         webhooks=WebhookService(build_library_parts(backend, "/turnlog/gateway")),
         webhook_settings=settings,
@@ -175,7 +178,8 @@ def build_command_handler(
 ) -> CommandHandler:
     """Make the sessions of one process."""
     snapshots = CheckedSnapshotStore(backend.log, backend.snapshots)
-    texts = TextReader(log=backend.log, blobs=backend.blobs, media=MediaReader(backend.media))
+    media = LimitedMediaStore(backend.media, build_media_limits(backend, source))
+    texts = TextReader(log=backend.log, blobs=backend.blobs, media=MediaReader(media))
     quotas = TurnQuotas(QuotaService(build_library_parts(backend, source)), backend.log)
     return CommandHandler(
         log=backend.log,
@@ -187,6 +191,11 @@ def build_command_handler(
         source=source,
         quotas=quotas,
     )
+
+
+def build_media_limits(backend: LogBackend, source: str) -> MediaLimitService:
+    """Make the limits of stored media of one process."""
+    return MediaLimitService(build_library_parts(backend, source), backend.media)
 
 
 def build_segment_service(backend: LogBackend, role: str) -> SegmentService:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import quote
@@ -293,3 +294,27 @@ async def test_client_uploads_nothing_that_is_stored_already(
     ):
         # An upload would be refused here.
         assert await client.upload_blob(data) == stored
+
+
+async def test_upload_past_the_limit_of_the_tenant_is_refused_and_the_limit_is_shown(
+    tmp_path: Path,
+) -> None:
+    async with start_service(MemoryBackend(), "t", tmp_path) as gateway:
+        empty = (await gateway.http.get("/v1/media-limit")).json()
+        assert (empty["limit"], empty["stored"], empty["left"]) == (None, None, None)
+        await gateway.http.post("/v1/blobs", content=PNG, headers=IMAGE)
+        room = len(PNG) + 100
+        set_limit = await gateway.http.put("/v1/media-limit", json={"limit": room})
+        assert (set_limit.status_code, set_limit.json()["left"]) == (200, 100)
+        answer = await gateway.http.post("/v1/blobs", content=make_png(101), headers=IMAGE)
+        assert (answer.status_code, answer.json()["code"]) == (507, "media-limit")
+        assert f"of {room:,} bytes" in answer.json()["detail"]
+        assert "turnlog quota media" in answer.json()["fix"]
+        encoded = b64encode(make_png(101)).decode()
+        opened = await gateway.http.post("/v1/sessions", json={"blueprint": "assistant"})
+        turn = {"parts": [{"type": "image", "data": encoded}, {"type": "text", "text": "What?"}]}
+        path = f"/v1/sessions/{opened.json()['session']}/turns"
+        assert (await gateway.http.post(path, json=turn)).status_code == 507
+        assert (await gateway.http.post("/v1/blobs", content=PNG, headers=IMAGE)).is_success
+        listed = (await gateway.http.get("/v1/quotas")).json()["media"]
+        assert (listed["limit"], listed["stored"], listed["items"]) == (room, len(PNG), 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from base64 import b64encode
+from collections.abc import AsyncIterable
 from dataclasses import replace
 
 import pytest
@@ -13,16 +14,20 @@ from tests.services.media.media_samples import PNG
 from tests.services.worker.test_calls_with_media import NotedRoom
 from tests.support.sessions.session_harness import SessionHarness
 from turnlog.events.async_tasks import run_tasks
-from turnlog.events.content import Digest
+from turnlog.events.content import Digest, PlainText
 from turnlog.events.model.call_events import AttemptEnded
 from turnlog.events.model.content_parts import MAX_MEDIA_BYTES, MediaPart
+from turnlog.events.model.quota_events import MediaBalance
 from turnlog.events.model.turn_events import TurnCompleted
+from turnlog.events.store.media_chunks import StoredMedia
 from turnlog.events.store.memory_log import MemoryMediaStore
-from turnlog.services.media.incoming_media import MAX_INCOMING_BYTES
+from turnlog.projections.quotas.media_limits import MediaLimitReached
+from turnlog.services.media.incoming_media import MAX_INCOMING_BYTES, IncomingMedia
 from turnlog.services.worker.attempts.answer_parts import AnswerMediaIntake
 from turnlog.services.worker.attempts.media_room import MediaRoom
 from turnlog.services.worker.model.model_types import MediaDelta, ModelFailure
 from turnlog.services.worker.tools.mcp_contents import convert_result
+from turnlog.services.worker.tools.result_media import store_result_media
 from turnlog.services.worker.turn_delivery import DeliverySettled
 
 ENCODED = b64encode(PNG).decode()
@@ -51,6 +56,39 @@ async def test_answer_with_more_media_than_one_may_have_fails_before_they_are_st
         await intake.store_part("t", PICTURE, 0, one_more)
     assert f"more than {MAX_INCOMING_BYTES} bytes" in failed.value.detail
     assert store.media == {}
+
+
+class FullMediaStore(MemoryMediaStore):
+    """A store whose tenants have reached their limits."""
+
+    async def put_media(
+        self,
+        tenant: str,
+        data: AsyncIterable[bytes],
+        *,
+        most_bytes: int,
+        expected: Digest | None = None,
+    ) -> StoredMedia:
+        """Refuse what comes."""
+        del tenant, data, most_bytes, expected
+        raise MediaLimitReached(MediaBalance(limit=10, stored=10, items=1), len(PNG))
+
+
+async def test_answer_whose_picture_has_no_room_is_recorded_with_a_line_that_says_so() -> None:
+    house = SessionHarness(media=FullMediaStore())
+    await house.open_session()
+    house.model.scripts = [["Here: ", PICTURE, "A heron."]]
+    event = await house.submit_turn("Show me a heron.")
+    assert await house.run_turn(event, house.build_worker()) == DeliverySettled()
+    events = [each.event for each in house.list_events()]
+    (completed,) = [each for each in events if isinstance(each, TurnCompleted)]
+    line = f"(image/png, {len(PNG)} bytes, not stored: the limit of media is reached)"
+    assert (completed.parts, completed.text) == ((), PlainText(text=f"Here: \n{line}\nA heron."))
+
+
+async def test_result_whose_picture_has_no_room_keeps_its_text() -> None:
+    media = (IncomingMedia(PNG, "image/png"), IncomingMedia(PNG, "image/png"))
+    assert await store_result_media(FullMediaStore(), "t", media, 0) == ()
 
 
 async def test_answer_waits_with_a_picture_until_the_process_has_room_for_it() -> None:

@@ -53,6 +53,11 @@ from turnlog.events.model.override_events import (
 )
 from turnlog.events.model.prompt_events import PromptFile, PromptsSnapshotted
 from turnlog.events.model.quota_events import (
+    MediaBalance,
+    MediaLimitEdited,
+    MediaReservation,
+    MediaReserved,
+    MediaSettled,
     QuotaBalance,
     QuotaEdited,
     QuotaLimits,
@@ -999,6 +1004,10 @@ SAMPLE_SEGMENT_TEXT = SegmentText(
 )
 
 
+SAMPLE_MEDIA_RESERVATION = MediaReservation(
+    digest=compute_digest("a picture"), size=40_000, at="2026-11-23T08:00:00+00:00"
+)
+
 SAMPLE_QUOTA_RESERVATION = QuotaReservation(
     id="r-1",
     session="s-1",
@@ -1118,6 +1127,21 @@ def build_library_samples() -> Mapping[str, LibraryEvent]:
         ),
         "override-removed": OverrideRemoved(
             user="ann", blueprint="uderia", override=SAMPLE_OVERRIDE
+        ),
+        "media-limit-edited": MediaLimitEdited(balance=MediaBalance(limit=50_000_000)),
+        "media-reserved": MediaReserved(
+            reservation=SAMPLE_MEDIA_RESERVATION,
+            balance=MediaBalance(
+                limit=50_000_000,
+                stored=1_200,
+                items=1,
+                reservations=(SAMPLE_MEDIA_RESERVATION,),
+            ),
+        ),
+        "media-settled": MediaSettled(
+            digest=SAMPLE_MEDIA_RESERVATION.digest,
+            is_stored=True,
+            balance=MediaBalance(limit=50_000_000, stored=41_200, items=2),
         ),
         "quota-edited": QuotaEdited(
             user="ann",

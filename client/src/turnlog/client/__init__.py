@@ -91,6 +91,7 @@ from turnlog.contract.turn_payloads import (
 from turnlog.contract.usage_payloads import (
     CostSum,
     LimitUseView,
+    MediaLimitView,
     QuotaPage,
     QuotaView,
     SessionUsage,
@@ -129,6 +130,7 @@ __all__ = [
     "KnowledgeChangeResult",
     "KnowledgeSearchResult",
     "LimitUseView",
+    "MediaLimitView",
     "NotFound",
     "OpenTurnView",
     "OriginRow",

@@ -51,7 +51,7 @@ from turnlog.contract.turn_payloads import (
     StoredBlobView,
     UndecidedTurnView,
 )
-from turnlog.contract.usage_payloads import QuotaPage, QuotaView, UsageReport
+from turnlog.contract.usage_payloads import MediaLimitView, QuotaPage, QuotaView, UsageReport
 from turnlog.contract.use_payloads import UsePage
 from turnlog.contract.value_names import ApprovalStatus, SessionOrder
 from turnlog.contract.webhook_payloads import (
@@ -312,6 +312,14 @@ class TurnlogClient(ServiceConnection):
     def fetch_quota(self, user: str) -> QuotaView:
         """Return what is left of a user's limits, and whether a turn is allowed now."""
         return self.send(tenant_operations.fetch_quota(user))
+
+    def set_media_limit(self, limit: int | None) -> MediaLimitView:
+        """Set how many bytes the media of the tenant may have together; None is unlimited."""
+        return self.send(tenant_operations.set_media_limit(limit))
+
+    def fetch_media_limit(self) -> MediaLimitView:
+        """Return what the tenant may store, and what it has stored."""
+        return self.send(tenant_operations.fetch_media_limit())
 
     def list_quotas(self) -> QuotaPage:
         """Return the users who have a limit."""

@@ -31,7 +31,7 @@ from turnlog.contract.override_payloads import (
     OverrideTextView,
 )
 from turnlog.contract.turn_payloads import ApprovalPage, StoredBlobView
-from turnlog.contract.usage_payloads import QuotaPage, QuotaView, UsageReport
+from turnlog.contract.usage_payloads import MediaLimitView, QuotaPage, QuotaView, UsageReport
 from turnlog.contract.use_payloads import UsePage
 
 UNSPECIFIED_TYPE: Final = "application/octet-stream"
@@ -206,6 +206,16 @@ def set_quota(user: str, limits: Mapping[str, int | None]) -> ClientOperation[Qu
 def fetch_quota(user: str) -> ClientOperation[QuotaView]:
     """Fetch what is left of a user's limits."""
     return build_read(format_path(api_paths.QUOTA, user=user), QuotaView)
+
+
+def set_media_limit(limit: int | None) -> ClientOperation[MediaLimitView]:
+    """Set how many bytes the media of the tenant may have together; None is unlimited."""
+    return build_command(api_paths.MEDIA_LIMIT, {"limit": limit}, MediaLimitView, "PUT")
+
+
+def fetch_media_limit() -> ClientOperation[MediaLimitView]:
+    """Return what the tenant may store, and what it has stored."""
+    return build_read(api_paths.MEDIA_LIMIT, MediaLimitView)
 
 
 def list_quotas() -> ClientOperation[QuotaPage]:

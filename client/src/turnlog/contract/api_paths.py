@@ -94,6 +94,7 @@ OVERRIDES: Final = "/v1/overrides"
 OVERRIDE: Final = "/v1/overrides/{blueprint}/{category}/{user:path}"
 QUOTAS: Final = "/v1/quotas"
 QUOTA: Final = "/v1/quotas/{user:path}"
+MEDIA_LIMIT: Final = "/v1/media-limit"
 USAGE: Final = "/v1/usage"
 
 # Webhooks

@@ -166,13 +166,39 @@ class UserLimitsView(ResponseModel):
     """Turns that begin in a calendar day, UTC."""
 
 
-class QuotaPage(ResponseModel):
-    """The users who have a limit."""
+class MediaLimitRequest(RequestModel):
+    """Sets how many bytes the media of the tenant may have together; null is unlimited."""
+
+    limit: LimitNumber | None = None
+    """Bytes of all pictures, recordings, files and large results of tools."""
+
+
+class MediaLimitView(ResponseModel):
+    """What the tenant may store of media, and what it has stored."""
 
     sequence: int
-    """The sequence of the last edit; 0 before the first."""
+    """The sequence of the last change of it; 0 before the first."""
+    limit: int | None
+    """Bytes that all of it may have together; null is unlimited."""
+    stored: int | None
+    """Bytes that are stored, each item once; null without a limit, when nothing is counted."""
+    items: int | None
+    """How many items those are."""
+    reserved: int
+    """Bytes of items that are being stored."""
+    left: int | None
+    """Bytes that there is room for."""
+
+
+class QuotaPage(ResponseModel):
+    """The users who have a limit, and the limit of the tenant's media."""
+
+    sequence: int
+    """The sequence of the last edit of a user's limit; 0 before the first."""
     quotas: tuple[UserLimitsView, ...]
     """By name."""
+    media: MediaLimitView
+    """What all users of the tenant may store together."""
 
 
 class QuotaView(ResponseModel):

@@ -29,7 +29,9 @@ from turnlog.events.model.override_events import OVERRIDE_FAMILY, OverrideEvent
 from turnlog.events.model.prompt_events import PromptsSnapshotted
 from turnlog.events.model.quota_events import (
     BALANCE_FAMILY_FORM,
+    MEDIA_LIMIT_FAMILY,
     QUOTA_LIMITS_FAMILY,
+    MediaLimitEvent,
     QuotaEdited,
     QuotaEvent,
 )
@@ -107,7 +109,13 @@ def apply_upcasters(
 
 
 LibraryEvent = (
-    SegmentEvent | KnowledgeEvent | QuotaEvent | OverrideEvent | WebhookEvent | AlertRuleEvent
+    SegmentEvent
+    | KnowledgeEvent
+    | QuotaEvent
+    | MediaLimitEvent
+    | OverrideEvent
+    | WebhookEvent
+    | AlertRuleEvent
 )
 """The library events that this release writes and reads."""
 
@@ -116,6 +124,7 @@ LIBRARY_FAMILIES: Final[Mapping[type[LibraryEvent], str]] = {
     **dict.fromkeys(get_args(KnowledgeEvent), KNOWLEDGE_FAMILY),
     **dict.fromkeys(get_args(QuotaEvent), BALANCE_FAMILY_FORM),
     QuotaEdited: QUOTA_LIMITS_FAMILY,
+    **dict.fromkeys(get_args(MediaLimitEvent), MEDIA_LIMIT_FAMILY),
     **dict.fromkeys(get_args(OverrideEvent), OVERRIDE_FAMILY),
     **dict.fromkeys(get_args(WebhookSubscriptionEvent), WEBHOOK_FAMILY),
     **dict.fromkeys(get_args(WebhookPlaceEvent), PLACE_FAMILY_FORM),

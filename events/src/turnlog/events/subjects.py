@@ -43,6 +43,10 @@ ALL_TOKEN_SUBJECTS: Final = "tokens.>"  # noqa: S105 - a subject
 ALL_BLOB_SUBJECTS: Final = "blob.>"
 
 
+MEDIA_PREFIX: Final = "media-"
+"""What the digest begins with that names the list of a media item's chunks in its subject."""
+
+
 ALL_SNAPSHOT_SUBJECTS: Final = "snapshot.>"
 
 
@@ -132,6 +136,11 @@ def build_blob_subject(tenant: str, digest: Digest) -> str:
     return f"blob.{validate_id(tenant, 'tenant')}.{digest.replace(':', '-')}"
 
 
+def build_blob_filter(tenant: str) -> str:
+    """Return the subject filter for all blobs of a tenant."""
+    return f"blob.{validate_id(tenant, 'tenant')}.>"
+
+
 def parse_blob_subject(subject: str) -> tuple[str, Digest]:
     """Return the tenant and the digest from the subject of a blob.
 
@@ -146,7 +155,7 @@ def build_media_subject(tenant: str, digest: Digest) -> str:
     """Return the subject of the list of a media item's chunks; refuses what is no digest."""
     if _MEDIA_DIGEST_REGEX.fullmatch(digest) is None:
         raise Refused("bad-digest", f"{digest[:80]!r} is not a digest", field="digest")
-    return f"blob.{validate_id(tenant, 'tenant')}.media-{digest.replace(':', '-')}"
+    return f"blob.{validate_id(tenant, 'tenant')}.{MEDIA_PREFIX}{digest.replace(':', '-')}"
 
 
 def build_snapshot_subject(tenant: str, session: str, interval: int | None = None) -> str:

@@ -46,6 +46,8 @@ from turnlog.services.platform.process_settings import (
 from turnlog.services.platform.secret_masking import hide_credentials
 from turnlog.services.platform.shutdown import Shutdown
 from turnlog.services.platform.telemetry.traces import Tracing, create_tracing
+from turnlog.services.quotas.limited_media_store import LimitedMediaStore
+from turnlog.services.quotas.media_limit_service import MediaLimitService
 from turnlog.services.quotas.quota_reservations import TurnQuotas
 from turnlog.services.quotas.quota_service import QuotaService
 from turnlog.services.segments.segment_service import SegmentService
@@ -91,7 +93,7 @@ class ProcessComponents:
         return CommandHandler(
             log=self.log,
             snapshots=CheckedSnapshotStore(self.log, self.snapshots),
-            texts=TextReader(log=self.log, blobs=self.blobs, media=MediaReader(self.media)),
+            texts=TextReader(log=self.log, blobs=self.blobs, media=MediaReader(self.limited_media)),
             older_commands=older_commands,
             clock=read_clock,
             create_id=create_id,
@@ -106,6 +108,16 @@ class ProcessComponents:
         return LibraryParts(
             log=self.library, blobs=self.blobs, clock=read_clock, create_id=create_id, source=source
         )
+
+    @property
+    def media_limits(self) -> MediaLimitService:
+        """The limits of what tenants store, for this process."""
+        return MediaLimitService(self.library_parts, self.media)
+
+    @property
+    def limited_media(self) -> LimitedMediaStore:
+        """The store that everything of this process stores media by."""
+        return LimitedMediaStore(self.media, self.media_limits)
 
     def create_turn_quotas(self) -> TurnQuotas:
         """Create what reserves and settles this process's turns."""

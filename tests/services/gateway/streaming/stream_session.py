@@ -64,6 +64,7 @@ from turnlog.services.platform.clock import create_id
 from turnlog.services.platform.durability import Durability
 from turnlog.services.platform.process_settings import GatewaySettings
 from turnlog.services.platform.telemetry.traces import create_tracing
+from turnlog.services.quotas.media_limit_service import MediaLimitService
 from turnlog.services.quotas.quota_reservations import TurnQuotas
 from turnlog.services.quotas.quota_service import QuotaService
 from turnlog.services.segments.segment_service import SegmentService
@@ -130,6 +131,7 @@ class StreamedSession:
             max_request_bytes=settings.body_limit,
             command_handler=sessions,
             quotas=TurnQuotas(QuotaService(parts), self.log),
+            media_limits=MediaLimitService(parts, sessions.texts.media.store),
             overrides=OverrideService(parts),
             webhooks=WebhookService(parts),
             webhook_settings=settings,

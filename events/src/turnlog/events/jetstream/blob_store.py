@@ -21,7 +21,12 @@ from turnlog.events.content import Digest, compute_digest
 from turnlog.events.errors import AlteredBlob, AlteredMedia, Corrupt, Unavailable
 from turnlog.events.jetstream import stream_reader
 from turnlog.events.jetstream.direct_get import get_last_message, get_next_message
-from turnlog.events.jetstream.js_api import JsApiError, PublishAck, request_json
+from turnlog.events.jetstream.js_api import (
+    JsApiError,
+    PublishAck,
+    list_subjects,
+    request_json,
+)
 from turnlog.events.jetstream.nats_connection import NatsConnection, wait_backoff
 from turnlog.events.jetstream.stream_setup import check_message_size
 from turnlog.events.store.media_chunks import (
@@ -34,8 +39,11 @@ from turnlog.events.store.ports import RawEvent
 from turnlog.events.subjects import (
     ALL_BLOB_SUBJECTS,
     BLOBS_STREAM,
+    MEDIA_PREFIX,
+    build_blob_filter,
     build_blob_subject,
     build_media_subject,
+    parse_blob_subject,
 )
 
 BLOB_EXISTS_CODE: Final = 10071
@@ -160,6 +168,16 @@ class JetStreamMediaStore:
         """See `MediaStore.find_media`."""
         chunk_list = await self._find_chunk_list(tenant, digest)
         return None if chunk_list is None else StoredMedia(digest, chunk_list.size)
+
+    async def iterate_media(self, tenant: str) -> AsyncGenerator[StoredMedia]:
+        """See `MediaStore.iterate_media`."""
+        everything = build_blob_filter(tenant)
+        async for subject in list_subjects(self.blobs.connection, BLOBS_STREAM, everything):
+            _, name = parse_blob_subject(subject)
+            if name.startswith(MEDIA_PREFIX):
+                found = await self.find_media(tenant, name.removeprefix(MEDIA_PREFIX))
+                if found is not None:
+                    yield found
 
     async def _find_chunk_list(self, tenant: str, digest: Digest) -> ChunkList | None:
         """Return the list that was stored first, which is the one of `put_media`."""

@@ -6,7 +6,7 @@ Errors are distinguished by their codes, never by their texts.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, TypeVar
@@ -140,6 +140,26 @@ class _StreamInfoReply(BaseModel):
     state: _StreamStateReply
     ts: datetime
     cluster: _ClusterReply = _ClusterReply()
+    total: int = 0
+    """Subjects that match, of which a page is in the state."""
+
+
+async def list_subjects(
+    connection: NatsConnection, stream: str, subjects: str
+) -> AsyncGenerator[str]:
+    """Yield the subjects of a stream that match, as its leader has them, page by page."""
+    offset = 0
+    while True:
+        request = json.dumps({"subjects_filter": subjects, "offset": offset}).encode()
+        info = await request_json(
+            connection, f"$JS.API.STREAM.INFO.{stream}", _StreamInfoReply, request
+        )
+        page = info.state.subjects or {}
+        for subject in page:
+            yield subject
+        offset += len(page)
+        if not page or offset >= info.total:
+            return
 
 
 async def fetch_stream_info(

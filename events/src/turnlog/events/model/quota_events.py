@@ -3,13 +3,16 @@
 All limits of a tenant share one history. What a user's turns use has a history for each user and
 month; each of its events contains the whole balance after it, so that a reader needs only the last
 one, however many there were.
+
+What a tenant may store of media has a history of its own; its events contain the whole balance too.
+Nothing is recorded for a tenant without such a limit.
 """
 
 from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from turnlog.events.content import compute_digest
+from turnlog.events.content import Digest, compute_digest
 from turnlog.events.event_model import EventModel
 
 QUOTA_LIMITS_FAMILY: Final = "quota-limits"
@@ -159,3 +162,71 @@ class QuotaReleased(EventModel):
 
 QuotaEvent = QuotaEdited | QuotaReserved | QuotaSettled | QuotaReleased
 """The events of quotas that this release writes and reads."""
+
+
+MEDIA_LIMIT_FAMILY: Final = "media-limit"
+"""The history of a tenant's limit of media."""
+
+
+class MediaReservation(EventModel):
+    """A media item that is being stored."""
+
+    digest: Digest
+    """The digest of its bytes."""
+    size: int
+    """Its bytes."""
+    at: str
+    """When it was reserved, RFC 3339."""
+
+
+class MediaBalance(EventModel):
+    """What a tenant may store, and what it has stored."""
+
+    limit: int | None = None
+    """Bytes that all media of the tenant may have together; null is unlimited."""
+    stored: int = 0
+    """Bytes of the media that are stored, each once; not counted without a limit."""
+    items: int = 0
+    """How many those are."""
+    reservations: tuple[MediaReservation, ...] = ()
+    """The items that are being stored."""
+
+
+class MediaLimitEdited(EventModel):
+    """The tenant has another limit from the next upload on."""
+
+    type: ClassVar[str] = "turnlog.media-limit-edited.v1"
+    leaf: ClassVar[str] = "edited"
+
+    balance: MediaBalance
+    """The balance after it, with the new limit."""
+
+
+class MediaReserved(EventModel):
+    """Bytes that have arrived are allowed, and are being stored."""
+
+    type: ClassVar[str] = "turnlog.media-reserved.v1"
+    leaf: ClassVar[str] = "reserved"
+
+    reservation: MediaReservation
+    """The item."""
+    balance: MediaBalance
+    """The balance after it."""
+
+
+class MediaSettled(EventModel):
+    """A media item is stored, or it is given up."""
+
+    type: ClassVar[str] = "turnlog.media-settled.v1"
+    leaf: ClassVar[str] = "settled"
+
+    digest: Digest
+    """The digest of the item."""
+    is_stored: bool
+    """Whether it is stored and counts from now on; otherwise it is given up."""
+    balance: MediaBalance
+    """The balance after it."""
+
+
+MediaLimitEvent = MediaLimitEdited | MediaReserved | MediaSettled
+"""The events of media limits that this release writes and reads."""

@@ -423,6 +423,12 @@ class MemoryMediaStore:
         data = self.media.get((tenant, digest))
         return None if data is None else StoredMedia(digest, len(data))
 
+    async def iterate_media(self, tenant: str) -> AsyncGenerator[StoredMedia]:
+        """See `MediaStore.iterate_media`."""
+        for (owner, digest), data in tuple(self.media.items()):
+            if owner == tenant:
+                yield StoredMedia(digest, len(data))
+
 
 @dataclass
 class MemorySnapshotStore:

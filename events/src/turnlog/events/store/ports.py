@@ -284,6 +284,10 @@ class MediaStore(Protocol):
         """Return an item's digest and size if all of it was stored, or None."""
         ...
 
+    def iterate_media(self, tenant: str) -> AsyncGenerator[StoredMedia]:
+        """Yield every item that is stored of a tenant, in no order."""
+        ...
+
 
 class SnapshotStore(Protocol):
     """Folded states by session; a lost snapshot costs time but no data."""

@@ -136,6 +136,7 @@ COMMAND_SECTIONS: Final = (
             CommandEntry("override remove", override_commands.remove_override),
             CommandEntry("quota set", quota_commands.set_quota),
             CommandEntry("quota show", quota_commands.show_quota),
+            CommandEntry("quota media", quota_commands.limit_media),
             CommandEntry("alerts list", alert_commands.list_alerts),
             CommandEntry("alerts apply", alert_commands.apply_alerts),
             CommandEntry("alerts show", alert_commands.show_alert),

@@ -136,6 +136,7 @@ def _create_use_case_parts(
         max_part_bytes=settings.max_part_bytes,
         max_request_bytes=settings.body_limit,
         quotas=quotas,
+        media_limits=components.media_limits,
         overrides=components.create_override_service(),
         webhooks=components.create_webhook_service(),
         webhook_settings=settings,

@@ -47,7 +47,7 @@ _OPERATOR_PATHS: Final = (
     *(paths.SEGMENTS, paths.SEGMENT, paths.IMPORT_SEGMENTS),
     *(paths.COLLECTIONS, paths.COLLECTION, paths.ENTRY),
     *(paths.IMPORT_KNOWLEDGE, paths.SEARCH_KNOWLEDGE),
-    paths.QUOTAS,
+    *(paths.QUOTAS, paths.MEDIA_LIMIT),
     *(paths.WEBHOOKS, paths.WEBHOOK, paths.WEBHOOK_DELIVERIES),
     *(paths.PAUSE_WEBHOOK, paths.RESUME_WEBHOOK, paths.REDELIVER_WEBHOOK),
     *(paths.ALERTS, paths.ALERT, paths.ALERT_HISTORY),

@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from turnlog.contract.usage_payloads import QuotaPage, QuotaRequest, QuotaView
+from turnlog.contract.usage_payloads import (
+    MediaLimitRequest,
+    MediaLimitView,
+    QuotaPage,
+    QuotaRequest,
+    QuotaView,
+)
 from turnlog.events.model.quota_events import QuotaEdited, QuotaLimits
 from turnlog.projections.quotas.quota_decisions import (
     find_refusal,
@@ -16,23 +22,41 @@ from turnlog.projections.quotas.quota_decisions import (
     list_limit_uses,
 )
 from turnlog.projections.quotas.quota_limits import UNLIMITED, TenantLimits
-from turnlog.services.api.quota_answers import create_limit_use, create_user_limits
+from turnlog.services.api.quota_answers import (
+    create_limit_use,
+    create_media_limit,
+    create_user_limits,
+)
 from turnlog.services.command_handling.callers import Caller
+from turnlog.services.quotas.media_limit_service import MediaLimitService
 from turnlog.services.quotas.quota_reservations import TurnQuotas
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaUseCases:
-    """Reads and edits the quotas of users."""
+    """Reads and edits the quotas of users, and the limit of a tenant's media."""
 
     quotas: TurnQuotas
+    media_limits: MediaLimitService
 
     async def list_quotas(self, tenant: str) -> QuotaPage:
-        """List the users who have a limit."""
+        """List the users who have a limit; what the tenant may store is beside them."""
         limits = await self.quotas.service.load_limits(tenant)
         users = sorted(limits.limits_by_user.items())
         quotas = tuple(create_user_limits(user, each) for user, each in users)
-        return QuotaPage(sequence=limits.sequence, quotas=quotas)
+        media = await self.load_media_limit(tenant)
+        return QuotaPage(sequence=limits.sequence, quotas=quotas, media=media)
+
+    async def load_media_limit(self, tenant: str) -> MediaLimitView:
+        """Return what the tenant may store, and what it has stored."""
+        return create_media_limit(await self.media_limits.reconcile_balance(tenant))
+
+    async def set_media_limit(self, caller: Caller, request: MediaLimitRequest) -> MediaLimitView:
+        """Set what the tenant may store, or let it store without a limit."""
+        media = await self.media_limits.edit_limit(
+            caller.tenant, request.limit, caller.metadata, caller.command
+        )
+        return create_media_limit(media)
 
     async def load_quota(self, tenant: str, user: str) -> QuotaView:
         """Return what is left of a user's limits, and whether a turn is allowed now."""

@@ -31,6 +31,7 @@ from turnlog.services.overrides.override_use_cases import OverrideUseCases
 from turnlog.services.platform.durability import Durability
 from turnlog.services.platform.process_health import HealthCheck, HealthChecks
 from turnlog.services.platform.process_settings import WebhookSettings
+from turnlog.services.quotas.media_limit_service import MediaLimitService
 from turnlog.services.quotas.quota_reservations import TurnQuotas
 from turnlog.services.quotas.quota_use_cases import QuotaUseCases
 from turnlog.services.segments.segment_service import SegmentService
@@ -83,6 +84,7 @@ class UseCaseParts:
     max_request_bytes: int
     """Bytes of the largest request, without those of the parts that it brings."""
     quotas: TurnQuotas
+    media_limits: MediaLimitService
     """The limits of users, and what their turns reserve and use."""
     overrides: OverrideService
     """The users' own prompts."""
@@ -239,7 +241,7 @@ class _UseCaseBuilder:
                 parts.knowledge_service, parts.knowledge_search, parts.store, self.row_waits
             ),
             overrides=OverrideUseCases(parts.overrides, parts.blueprint_folders, handler.texts),
-            quotas=QuotaUseCases(parts.quotas),
+            quotas=QuotaUseCases(parts.quotas, parts.media_limits),
             webhooks=WebhookUseCases(
                 service=parts.webhooks,
                 log=handler.log,

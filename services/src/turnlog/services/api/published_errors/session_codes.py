@@ -192,6 +192,12 @@ SESSION_CODES: Final[Mapping[str, ErrorCode]] = {
         action="enter the phase that follows",
         contains=("field",),
     ),
+    "media-limit": ErrorCode(
+        meaning="The media of the tenant would have more bytes than they may have together.",
+        action="have the limit raised; nothing that is stored is removed",
+        status=HTTPStatus.INSUFFICIENT_STORAGE,
+        retry="no",
+    ),
     "phase-takes-no-turns": ErrorCode(
         meaning="The phase the session is in takes no turns.",
         action="choose what the phase offers",

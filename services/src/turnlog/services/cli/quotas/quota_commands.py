@@ -70,3 +70,36 @@ def show_quota(
         show_answer(target, tenant_operations.list_quotas(), render_quotas, output)
     else:
         show_answer(target, tenant_operations.fetch_quota(user), render_quota, output)
+
+
+def limit_media(
+    limit: Annotated[
+        str | None,
+        typer.Argument(metavar="[BYTES]", help="Bytes, or `unlimited`; shown if left out."),
+    ] = None,
+    *,
+    target: ServiceTarget,
+    output: OutputOption = "table",
+) -> None:
+    """Show or set how many bytes the media of the tenant may have together.
+
+    They are pictures, recordings, files and large results of tools. Nothing that is stored is
+    removed.
+    """
+    from turnlog.client import tenant_operations
+    from turnlog.services.cli.quotas.quota_view import render_media_limit
+
+    operation = (
+        tenant_operations.fetch_media_limit()
+        if limit is None
+        else tenant_operations.set_media_limit(_parse_media_limit(limit))
+    )
+    run_command(target, operation, render_media_limit, output)
+
+
+def _parse_media_limit(text: str) -> int | None:
+    if text == "unlimited":
+        return None
+    if not text.isdecimal():
+        raise typer.BadParameter("give a number of bytes, or `unlimited`")
+    return int(text)

@@ -7,7 +7,7 @@ from typing import Final
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from turnlog.contract.usage_payloads import QuotaPage, QuotaView, UserLimitsView
+from turnlog.contract.usage_payloads import MediaLimitView, QuotaPage, QuotaView, UserLimitsView
 from turnlog.services.cli.views.text_format import escape_controls
 from turnlog.services.cli.views.theme import BAD, MUTED, create_listing
 
@@ -15,7 +15,22 @@ _UNLIMITED: Final = "unlimited"
 
 
 def render_quotas(page: QuotaPage) -> RenderableType:
-    """Render the limits of all users who have one."""
+    """Render the limits of all users who have one, and that of the tenant's media."""
+    if page.media.limit is None:
+        return _render_user_limits(page)
+    return Group(_render_user_limits(page), render_media_limit(page.media))
+
+
+def render_media_limit(media: MediaLimitView) -> RenderableType:
+    """Render what the tenant may store of media, and what it has stored."""
+    if media.limit is None:
+        return Text("media: unlimited, and not counted", MUTED)
+    reserved = f", {media.reserved:,} are being stored" if media.reserved else ""
+    used = f"media: {media.stored or 0:,} of {media.limit:,} bytes in {media.items or 0:,} items"
+    return Text(f"{used}{reserved}; {media.left or 0:,} left", "" if media.left else BAD)
+
+
+def _render_user_limits(page: QuotaPage) -> RenderableType:
     if not page.quotas:
         return Text("no user has a quota", MUTED)
     table = create_listing()

@@ -35,12 +35,13 @@ from turnlog.projections.blueprint.schema.timeout_specs import TimeoutSpec
 from turnlog.projections.blueprint.schema.tool_specs import ToolsSpec
 from turnlog.projections.prompt.sources.offered_tools import list_own_names
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
+from turnlog.projections.quotas.media_limits import MediaLimitReached
 from turnlog.projections.session.commands import AttemptRef
 from turnlog.projections.session.next_call import CallStage
 from turnlog.projections.session.rules.outcome_commands import AttemptReport
 from turnlog.projections.tools.step_tools import StepToolRoom
 from turnlog.services.media.incoming_media import format_media_line
-from turnlog.services.worker.attempts.answer_parts import AnswerMediaIntake
+from turnlog.services.worker.attempts.answer_parts import AnswerMediaIntake, format_unstored_line
 from turnlog.services.worker.attempts.call_context import PreparedCall
 from turnlog.services.worker.attempts.output_guard import GuardViolation, OutputGuard
 from turnlog.services.worker.model.answers.reasoning_joiner import (
@@ -333,8 +334,12 @@ class ActiveAttempt:
             raise ModelFailure("malformed", detail)
         begin = "\n" if text and not text.endswith("\n") else ""
         at = len(text) + len(begin)
-        part = await media.store_part(self.context.tenant, delta, at, progress.parts)
-        progress.parts, progress.follows_part = (*progress.parts, part), True
+        progress.follows_part = True
+        try:
+            part = await media.store_part(self.context.tenant, delta, at, progress.parts)
+        except MediaLimitReached as reached:
+            return begin + format_unstored_line(delta, reached)
+        progress.parts = (*progress.parts, part)
         return begin + format_media_line(part.name, part.media_type, part.size)
 
     def _restore_tool_names(

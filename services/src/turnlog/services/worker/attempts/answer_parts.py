@@ -10,10 +10,13 @@ from functools import partial
 from struct import pack
 from typing import Final
 
+import structlog
+
 from turnlog.events.model.content_parts import MAX_MEDIA_BYTES, MediaPart
 from turnlog.events.storable_text import replace_unstorable
 from turnlog.events.store.ports import MediaStore
 from turnlog.projections.blueprint.storable_json import cut_text
+from turnlog.projections.quotas.media_limits import MediaLimitReached
 from turnlog.services.media.incoming_media import (
     MAX_INCOMING_BYTES,
     IncomingMedia,
@@ -24,6 +27,8 @@ from turnlog.services.media.media_types import HEAD_BYTES, UNSPECIFIED_TYPE, det
 from turnlog.services.platform.concurrency import run_text_work
 from turnlog.services.worker.attempts.media_room import MediaRoom
 from turnlog.services.worker.model.model_types import RAW_SOUND_TYPE, MediaDelta, ModelFailure
+
+_log = structlog.get_logger("turnlog.attempts")
 
 MAX_NAME_CHARACTERS: Final = 200
 """Characters that are kept of a name and of a type, which the provider chose."""
@@ -57,6 +62,14 @@ class AnswerMediaIntake:
             await share.reserve(characters)
             media = await run_text_work(partial(_decode_media, delta), characters)
             return await store_incoming_media(self.store, tenant, media, at)
+
+
+def format_unstored_line(delta: MediaDelta, reached: MediaLimitReached) -> str:
+    """Return the line in the place of media that the limit of the tenant leaves no room for."""
+    _log.warning("answer-media-left-out", why=reached.detail)
+    size = sum(map(measure_decoded, delta.pieces))
+    kind = replace_unstorable(cut_text(delta.media_type, MAX_NAME_CHARACTERS))
+    return f"({kind or UNSPECIFIED_TYPE}, {size} bytes, not stored: the limit of media is reached)"
 
 
 def _decode_media(delta: MediaDelta) -> IncomingMedia:

@@ -8,6 +8,7 @@ import structlog
 
 from turnlog.events.model.content_parts import MAX_MEDIA_BYTES, MediaPart
 from turnlog.events.store.ports import MediaStore
+from turnlog.projections.quotas.media_limits import MediaLimitReached
 from turnlog.services.media.incoming_media import (
     MAX_INCOMING_PARTS,
     IncomingMedia,
@@ -22,9 +23,16 @@ async def store_result_media(
 ) -> tuple[MediaPart, ...]:
     """Store media and return their parts, which stand at the end of a text, `at`.
 
-    What is too large, or one too many, is not stored: the text of the result has a line for it.
+    What is too large, or one too many, or over the tenant's limit, is not stored: the text of the
+    result has a line for it.
     """
     kept = [each for each in media if 0 < len(each.data) <= MAX_MEDIA_BYTES][:MAX_INCOMING_PARTS]
     if len(kept) < len(media):
         _log.warning("result-media-left-out", parts=len(media) - len(kept))
-    return tuple([await store_incoming_media(store, tenant, each, at) for each in kept])
+    parts = list[MediaPart]()
+    for each in kept:
+        try:
+            parts.append(await store_incoming_media(store, tenant, each, at))
+        except MediaLimitReached as reached:
+            _log.warning("result-media-left-out", parts=1, why=reached.detail)
+    return tuple(parts)

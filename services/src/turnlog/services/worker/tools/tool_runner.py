@@ -33,6 +33,7 @@ from turnlog.projections.blueprint.bounded_json import parse_tool_arguments
 from turnlog.projections.blueprint.schema.tool_specs import ToolsSpec
 from turnlog.projections.prompt.budget.admission_limits import find_definition_limit
 from turnlog.projections.prompt.sources.tool_sources import has_tools
+from turnlog.projections.quotas.media_limits import MediaLimitReached
 from turnlog.projections.session.commands import ReturnTool, SnapshotTools, StartTool
 from turnlog.projections.session.open_turn import is_before_first_call, list_pending_tools
 from turnlog.projections.session.rules.attempt_events import find_claimed_turn
@@ -274,9 +275,15 @@ class ToolRunner:
         self, tenant: str, run: ToolRun, answered: ToolAnswer, spec: ToolsSpec
     ) -> ToolReturned:
         called, pin = run.called, run.pin
-        text, outcome = answered.text, _find_outcome(answered, pin)
         media = self.sessions.texts.media.store
-        stored = await store_result(self.blobs, media, tenant, text)
+        try:
+            stored = await store_result(self.blobs, media, tenant, answered.text)
+        except MediaLimitReached as reached:
+            answered = _replace_result(
+                answered, f"its result was not stored: {reached.detail}", pin
+            )
+            stored = await store_result(self.blobs, media, tenant, answered.text)
+        text, outcome = answered.text, _find_outcome(answered, pin)
         may_be_done = answered.unsure and pin.kind == "tool"
         request = ToolRequest(id=called.id, tool=called.tool, arguments=called.arguments)
         note = stored.note + ("; it may have been done" if may_be_done else "")
@@ -348,10 +355,15 @@ def _list_unwritten_names(answered: ToolAnswer) -> str:
 def _replace_oversized(
     answered: ToolAnswer, size: int, pin: ToolPin, spec: ToolsSpec
 ) -> ToolAnswer:
-    """Replace an oversized result by a message; it counts as failed only if it may be repeated."""
+    return _replace_result(
+        answered, f"its result has {size} bytes, {spec.most_bytes} are allowed", pin
+    )
+
+
+def _replace_result(answered: ToolAnswer, why: str, pin: ToolPin) -> ToolAnswer:
+    """Replace a result by a message; it counts as failed only if it may be repeated."""
     done = "" if answered.failed else "it was done, but "
-    detail = f"{done}its result has {size} bytes, {spec.most_bytes} are allowed"
-    return replace(answered, text=detail, failed=answered.failed or pin.idempotent)
+    return replace(answered, text=done + why, failed=answered.failed or pin.idempotent)
 
 
 def _describe_outcome(answered: ToolAnswer, outcome: str) -> str:

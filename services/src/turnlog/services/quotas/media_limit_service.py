@@ -1,0 +1,141 @@
+"""The limit of a tenant's stored media: set, reserved from and settled, for one process.
+
+Every event is appended by compare-and-set on the one history of the tenant, so processes that store
+at the same time see each other's reservations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from turnlog.events.codec import CommandRef
+from turnlog.events.content import Digest
+from turnlog.events.model.quota_events import (
+    MEDIA_LIMIT_FAMILY,
+    MediaBalance,
+    MediaLimitEvent,
+    MediaReservation,
+)
+from turnlog.events.registry import LibraryEvent
+from turnlog.events.store.media_chunks import StoredMedia
+from turnlog.events.store.ports import MediaStore
+from turnlog.events.subjects import LIBRARY_HISTORY
+from turnlog.projections.quotas.media_limits import (
+    MediaLimitReached,
+    TenantMedia,
+    edit_media_limit,
+    find_media_reservation,
+    list_old_reservations,
+    read_media_balance,
+    reserve_media,
+    settle_media,
+)
+from turnlog.projections.quotas.quota_limits import QuotaCommandRecord
+from turnlog.services.command_handling.idempotent_commands import (
+    CommandMetadata,
+    IdempotentCommandHandler,
+)
+from turnlog.services.command_handling.tenant_histories import LastEventStates, LibraryParts
+
+STORER: Final = CommandMetadata("media")
+
+
+@dataclass
+class MediaLimitService:
+    """The media limits of all tenants, for one process."""
+
+    parts: LibraryParts
+    store: MediaStore
+    """The store below the limit, in which is looked up what is stored."""
+    _balances: IdempotentCommandHandler[TenantMedia, QuotaCommandRecord] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._balances = IdempotentCommandHandler(
+            log=self.parts.log,
+            kind=LIBRARY_HISTORY,
+            states=LastEventStates[TenantMedia, QuotaCommandRecord](read_media_balance),
+            clock=self.parts.clock,
+            create_id=self.parts.create_id,
+            source=self.parts.source,
+            log_name="media limits",
+            has_whole_states=True,
+        )
+
+    async def load_balance(self, tenant: str) -> MediaBalance:
+        """Return the limit of a tenant as it is now, and what of it is used."""
+        state = await self._balances.load_state(tenant, MEDIA_LIMIT_FAMILY)
+        return (state or TenantMedia()).balance
+
+    async def reconcile_balance(self, tenant: str) -> TenantMedia:
+        """Settle what processes that died were storing, and return the balance after that."""
+        balance = await self.load_balance(tenant)
+        for old in list_old_reservations(balance, self.parts.clock()):
+            found = await self.store.find_media(tenant, old.digest)
+            await self.settle_item(tenant, old.digest, is_stored=found is not None)
+        return await self._balances.load_state(tenant, MEDIA_LIMIT_FAMILY) or TenantMedia()
+
+    async def edit_limit(
+        self,
+        tenant: str,
+        limit: int | None,
+        metadata: CommandMetadata,
+        command: CommandRef | None = None,
+    ) -> TenantMedia:
+        """Set or remove the limit; what a tenant without one has stored is counted first."""
+
+        async def decide(state: TenantMedia | None) -> Sequence[LibraryEvent]:
+            balance = (state or TenantMedia()).balance
+            stored = items = 0
+            if balance.limit is None and limit is not None:
+                async for item in self.store.iterate_media(tenant):
+                    stored, items = stored + item.size, items + 1
+            event = edit_media_limit(balance, limit, stored, items)
+            return () if event is None else (event,)
+
+        handled = await self._balances.handle(
+            tenant, MEDIA_LIMIT_FAMILY, decide, metadata, command=command
+        )
+        return handled.state or TenantMedia()
+
+    async def reserve_item(self, tenant: str, item: StoredMedia) -> None:
+        """Reserve the bytes of an item that is about to be stored; raises `MediaLimitReached`.
+
+        One that is stored already needs none.
+        """
+        at = self.parts.clock().isoformat()
+        wanted = MediaReservation(digest=item.digest, size=item.size, at=at)
+
+        async def decide(balance: MediaBalance) -> MediaLimitEvent | None:
+            # Looked up after the balance was read: whatever is settled in it is found.
+            if await self.store.find_media(tenant, item.digest):
+                return None
+            return reserve_media(balance, wanted)
+
+        try:
+            await self._change_balance(tenant, decide)
+        except MediaLimitReached:
+            balance = await self.load_balance(tenant)
+            if not list_old_reservations(balance, self.parts.clock()):
+                raise
+            await self.reconcile_balance(tenant)
+            await self._change_balance(tenant, decide)
+
+    async def settle_item(self, tenant: str, digest: Digest, *, is_stored: bool) -> None:
+        """Count an item that is stored, or give it up; once, however often it is called."""
+
+        async def decide(balance: MediaBalance) -> MediaLimitEvent | None:
+            return settle_media(balance, digest, is_stored=is_stored)
+
+        if find_media_reservation(await self.load_balance(tenant), digest):
+            await self._change_balance(tenant, decide)
+
+    async def _change_balance(
+        self, tenant: str, decide: Callable[[MediaBalance], Awaitable[MediaLimitEvent | None]]
+    ) -> None:
+        async def decide_events(state: TenantMedia | None) -> Sequence[LibraryEvent]:
+            event = await decide((state or TenantMedia()).balance)
+            return () if event is None else (event,)
+
+        await self._balances.handle(tenant, MEDIA_LIMIT_FAMILY, decide_events, STORER)
