@@ -8,10 +8,10 @@ import shutil
 import subprocess
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import pytest
 
@@ -22,6 +22,7 @@ from tests.support.servers.fault_proxy import run_fault_proxy
 from tests.support.servers.hostile_http_server import run_hostile_server
 from tests.support.servers.model_behaviours import ModelAnswer
 from tests.support.servers.openai_server import OpenAIServer
+from turnlog.events.content import compute_digest
 from turnlog.events.model.turn_events import TurnSubmitted
 
 CLIENT: Final = ROOT / "client/typescript"
@@ -114,6 +115,56 @@ async def test_stream_resumes_where_its_connection_broke(
             proxy.cut_connections()
             gate.set()
             assert first + "".join(await read_lines(process)) == "It goes on and on.done"
+
+
+@asynccontextmanager
+async def run_cutting_proxy(http: str, most: int) -> AsyncGenerator[tuple[str, list[int]]]:
+    """Run a proxy that cuts a connection once, after so many bytes, and counts what is sent."""
+    target, sent, is_cut = urlsplit(http), list[int](), asyncio.Event()
+
+    async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while data := await reader.read(65_536):
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+
+    async def serve(client: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
+        server, forth = await asyncio.open_connection(target.hostname, target.port)
+        answering = asyncio.create_task(forward(server, back))
+        try:
+            while data := await client.read(65_536):
+                sent.append(len(data))
+                forth.write(data)
+                await forth.drain()
+                if sum(sent) > most and not is_cut.is_set():
+                    is_cut.set()
+                    break
+        finally:
+            back.close()
+            forth.close()
+            await answering
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as listener:
+        _, port = listener.sockets[0].getsockname()
+        yield f"http://127.0.0.1:{port}", sent
+
+
+async def test_upload_goes_on_where_its_connection_broke(up: TurnlogUp, program: Path) -> None:
+    content = b"%PDF-" + b"\x01" * 999_995
+    async with (
+        run_cutting_proxy(str(up.service.http.base_url), 500_000) as (address, sent),
+        run_consumer(program, "upload", address) as process,
+    ):
+        stored, again, refused = await read_lines(process)
+    digest = compute_digest(content)
+    assert (
+        stored == again == {"digest": digest, "size": len(content), "media_type": "application/pdf"}
+    )
+    assert refused == "unsupported-media"
+    assert (await up.service.http.get(f"/v1/blobs/{quote(digest)}")).content == content
+    # Most of what was on its way when the connection was cut has arrived and is not sent again.
+    assert len(content) < sum(sent) < len(content) + 400_000
 
 
 async def test_reasoning_is_streamed_and_in_the_history_where_it_is_asked_for(

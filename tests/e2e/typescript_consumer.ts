@@ -151,6 +151,17 @@ async function override(): Promise<void> {
   print((await turnlog.fetchOverride(...place)).sequence === sequence);
 }
 
+async function upload(): Promise<void> {
+  const content = new Uint8Array(1_000_000).fill(1);
+  content.set([0x25, 0x50, 0x44, 0x46, 0x2d]); // %PDF-
+  const stored = await turnlog.uploadBlob(content, "application/pdf");
+  print(stored);
+  print(await turnlog.uploadBlob(content));
+  const refused = await turnlog.uploadBlob(new Uint8Array(9)).catch((error: unknown) => error);
+  if (!(refused instanceof InvalidRequest)) throw refused;
+  print(refused.code);
+}
+
 /** Follow the reply to the open turn between the events of its session, to the event that has it whole. */
 async function follow(): Promise<void> {
   const opened = turnlog.useSession(session);
@@ -237,6 +248,7 @@ const parts: Record<string, () => Promise<void>> = {
   abort,
   share,
   override,
+  upload,
   follow,
   overhear,
   deliver,

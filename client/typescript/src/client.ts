@@ -5,8 +5,11 @@ import { parseJson, readText } from "./bounds.js";
 import { ApprovalNeeded, createError, TurnUnsettled, UnusableAnswer } from "./errors.js";
 import { decodeMessages, END_EVENTS, REPLY_EVENTS } from "./events.js";
 import type { ReplyEvent, SessionEvent, SseMessage, TurnEvent } from "./events.js";
+import { computeRetryDelay, sleep } from "./retries.js";
+import { sendUpload } from "./uploads.js";
 
 type Schemas = components["schemas"];
+export type BlobAnswer = Schemas["StoredBlobView"];
 export type CommandAnswer = Schemas["CommandResult"];
 export type ExclusionPreviewAnswer = Schemas["ExclusionPreviewView"];
 export type HistoryAnswer = Schemas["HistoryView"];
@@ -145,41 +148,12 @@ export interface Operation {
   key?: string;
 }
 
-/** How often one request is sent before its error is raised. */
-const MAX_TRIES = 8;
-/** Seconds to wait before another try, at most. */
-const MAX_DELAY = 10;
-/** Seconds after which the service may want a request again; a later one is the caller's. */
-const MAX_RETRY_AFTER = 60;
 /** Seconds that the service waits for a reply within one request, at most. */
 const MAX_WAIT = 300;
 /** Seconds after which a stream has worked, though nothing happened on it. */
 const LASTING_STREAM = 10;
-const BASE_DELAY = 0.2;
 /** The status of a stream that was read to its end already. */
 const NO_CONTENT = 204;
-const RETRIED = new Set([429, 502, 503, 504]);
-
-/** Return the seconds until a request is sent again; null if its outcome stands. */
-function computeRetryDelay(tries: number, response: Response | null): number | null {
-  if (tries >= MAX_TRIES || (response !== null && !RETRIED.has(response.status))) return null;
-  const asked = response?.headers.get("Retry-After") ?? "";
-  const delay = /^\d+$/.test(asked) ? Number(asked) : BASE_DELAY * 2 ** (tries - 1);
-  return delay <= MAX_RETRY_AFTER ? Math.min(delay, MAX_DELAY) : null;
-}
-
-/** Wait for some seconds, or until a signal is aborted. */
-function sleep(seconds: number, signal?: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const finish = (): void => {
-      clearTimeout(timer);
-      signal?.removeEventListener("abort", finish);
-      resolve();
-    };
-    const timer = setTimeout(finish, seconds * 1000);
-    signal?.addEventListener("abort", finish);
-  });
-}
 
 function formatEventsPath(path: string, { types = [], tokens }: EventWatchOptions): string {
   const query = [
@@ -399,6 +373,16 @@ export class TurnlogClient {
   /** Return a page of the calls that had a source in their prompt: `turn:SESSION/3`. */
   listUses(source: string, query: UseQuery = {}): Promise<UseListAnswer> {
     return this.send({ method: "GET", path: "/v1/uses", query: { source, ...query } });
+  }
+
+  /**
+   * Store a picture, a recording or a file, and return its digest for a part of a turn.
+   *
+   * What the service has already is not sent, and after a connection broke, the rest alone is. The
+   * service finds the type by the bytes.
+   */
+  uploadBlob(content: Uint8Array, mediaType = "application/octet-stream"): Promise<BlobAnswer> {
+    return sendUpload(this.url, this.headers, content, mediaType);
   }
 
   /**

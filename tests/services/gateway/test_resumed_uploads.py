@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import httpx
 import pytest
@@ -14,6 +15,9 @@ from tests.services.gateway.test_blobs import break_off_upload
 from tests.services.media.media_samples import make_png
 from turnlog.client import AsyncTurnlogClient, TurnlogClient
 from turnlog.client.request_errors import ServiceUnavailable
+from turnlog.events.content import compute_digest
+from turnlog.services.cli.client.attached_files import upload_files
+from turnlog.services.cli.client.service_client import ServiceClient
 
 SIZE = 600_000
 
@@ -70,6 +74,25 @@ async def test_upload_that_breaks_off_goes_on_where_it_was(idle: RunningGateway)
         ("HEAD", None, None),
         ("POST", offset, str(SIZE - int(offset))),
     ]
+
+
+async def test_file_that_a_command_attaches_goes_on_where_it_was(
+    idle: RunningGateway, tmp_path: Path
+) -> None:
+    data, offsets = make_png(SIZE + 4), list[str]()
+    file = tmp_path / "heron.png"
+    await asyncio.to_thread(file.write_bytes, data)
+
+    async def break_off() -> httpx.Response:
+        offsets.append(await break_off_upload(idle, data, BROKEN_AT))
+        raise httpx.WriteError("the connection broke")
+
+    transport = NotedTransport({"POST": break_off})
+    async with ServiceClient(open_client(idle, transport, tries=1)) as service:
+        (part,) = await upload_files(service, [file])
+    assert part == {"type": "image", "digest": compute_digest(data), "name": "heron.png"}
+    (offset,) = offsets
+    assert transport.sent[-1] == ("POST", offset, str(len(data) - int(offset)))
 
 
 async def test_upload_that_another_client_began_is_completed_by_the_blocking_one(

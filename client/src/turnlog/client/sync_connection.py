@@ -93,13 +93,15 @@ class ServiceConnection:
                 raise create_error(request.url, response, failure) from failure
             time.sleep(delay)
 
-    def send_upload(self, upload: BlobUpload) -> StoredBlobView:
+    def send_upload(self, upload: BlobUpload, *, max_tries: int | None = None) -> StoredBlobView:
         """Store bytes, unless the service has them; after a failure the rest of them suffices.
+
+        It is tried so often, or as often as other requests by default.
 
         Each try asks first how many bytes the service has. Behind it may be several gateways, of
         which one alone has the beginning: where the rest is refused, the whole is sent.
         """
-        tries = 0
+        tries, most = 0, max_tries or self._max_tries
         while True:
             tries += 1
             lookup = build_blob_request(upload.digest, "HEAD").build_request(self._http)
@@ -116,7 +118,7 @@ class ServiceConnection:
                         return upload.build_rest(0).parse_answer(response)
             except httpx.RequestError as error:
                 failure = error
-            delay = compute_retry_delay(tries, response, max_tries=self._max_tries)
+            delay = compute_retry_delay(tries, response, max_tries=most)
             if delay is None:
                 raise create_error(lookup.url, response, failure) from failure
             time.sleep(delay)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from turnlog.client import tenant_operations
 from turnlog.contract.session_requests import MediaPartInput, TextPartInput, TurnPartInput
 from turnlog.events.content import compute_digest
 from turnlog.events.errors import Refused
@@ -41,9 +40,7 @@ async def upload_files(service: ServiceClient, files: Sequence[Path]) -> list[Me
 
 async def _upload_file(service: ServiceClient, file: Path) -> MediaInput:
     content = await run_in_thread(lambda: _read_file(file))
-    stored = await service.send(
-        tenant_operations.upload_blob(content, tenant_operations.UNSPECIFIED_TYPE)
-    )
+    stored = await service.upload_bytes(content)
     kind = find_media_kind(stored.media_type)
     return {"type": kind, "digest": stored.digest, "name": file.name}
 

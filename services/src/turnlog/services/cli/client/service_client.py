@@ -1,8 +1,8 @@
 """The service as commands reach it: the client package with the errors that this program shows.
 
-Each request is sent once, for a person is waiting. If no service runs, the data directory's
-nats-server, the read models and a gateway on a free loopback port are started, so the same code
-answers. No worker is started, so no session changes meanwhile.
+Each request is sent once, for a person is waiting, and an upload goes on where it broke off. If no
+service runs, the data directory's nats-server, the read models and a gateway on a free loopback
+port are started, so the same code answers. No worker is started, so no session changes meanwhile.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from turnlog.client import AsyncTurnlogClient, ClientOperation, RequestFailed, UnusableAnswer
 from turnlog.client.sse_events import SseMessage
+from turnlog.client.tenant_operations import UNSPECIFIED_TYPE, BlobUpload
 from turnlog.client.trusted_certificates import create_tls_context
+from turnlog.contract.turn_payloads import StoredBlobView
 from turnlog.events.errors import Conflict, Corrupt, Refused, TurnlogError, Unavailable
 from turnlog.services.cli.client.service_location import (
     RunningService,
@@ -32,6 +34,9 @@ TIMEOUT_SECONDS: Final = 60.0
 
 LONG_TIMEOUT_SECONDS: Final = 600.0
 """Read timeout of requests that read a whole log or a whole session."""
+
+UPLOAD_TRIES: Final = 5
+"""How often an upload is begun or gone on with: three seconds, for which a person waits."""
 
 AnswerT = TypeVar("AnswerT")
 
@@ -61,6 +66,12 @@ class ServiceClient:
         with self._convert_failures():
             response = await self.turnlog.request(operation)
         return _parse_answer(operation, response)
+
+    async def upload_bytes(self, content: bytes) -> StoredBlobView:
+        """Store bytes, whose type the service finds; after a broken connection the rest is sent."""
+        upload = BlobUpload(content, UNSPECIFIED_TYPE)
+        with self._convert_failures():
+            return await self.turnlog.send_upload(upload, max_tries=UPLOAD_TRIES)
 
     @asynccontextmanager
     async def open_response(
