@@ -19,7 +19,7 @@ from tests.agent_programs.agent_service import (
 )
 from tests.support.servers.model_behaviours import ModelBehaviour, ModelRefusal
 from turnlog.events.model.manifest import RequestDialect, ToolNameRule
-from turnlog.events.model.tool_events import ToolCalled
+from turnlog.events.model.tool_events import ToolCalled, ToolsSnapshotted
 from turnlog.projections.prompt.request_dialect import RENDERING_VERSION
 from turnlog.projections.tools.tool_catalog import ToolOffer
 from turnlog.services.model_facts.model_dialects import ModelDialects
@@ -264,3 +264,27 @@ async def test_prompt_is_no_longer_than_the_context_that_the_file_states(
     manifest = (await platform.fetch_prompt(session, "6.1"))["manifest"]
     assert manifest.get("budget") == stated
     assert manifest.get("lowered_by") is None
+
+
+async def test_tool_that_is_larger_than_the_context_of_the_model_is_left_out(
+    dialect_service: AgentService, tmp_path: Path
+) -> None:
+    file = tmp_path / "small.yaml"
+    file.write_text("openai/heron:\n  context_tokens: 2000\n")
+    worker = dialect_service.worker
+    inputs = replace(worker.contexts.prompt_inputs, dialects=ModelDialects(file))
+    worker.contexts = replace(worker.contexts, prompt_inputs=inputs)
+    dialect_service.provider.choose_behaviour = None
+    large = ToolOffer(tool="vast", description="Answers. " * 440, schema=build_vast_schema())
+    dialect_service.shop.extra_offers = (large,)
+    session = await dialect_service.open_session(build_loop_blueprint())
+    await dialect_service.complete_turn(session, answer_with_text("Yes."))
+    (pinned,) = await dialect_service.load_events(session, ToolsSnapshotted)
+    assert "and a call has room for 2000" in pinned.left_out["shop_vast"]
+    assert "shop_look" in pinned.tools
+
+
+def build_vast_schema() -> dict[str, Any]:
+    """Return a schema of about 8,000 characters."""
+    place = {**PLACE, "description": "A place. " * 8}
+    return {"type": "object", "properties": {f"field_{number}": place for number in range(60)}}

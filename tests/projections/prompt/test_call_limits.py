@@ -7,11 +7,16 @@ from typing import Any
 
 import pytest
 
+from tests.agent_programs.agent_harness import build_loop_blueprint
 from tests.agent_programs.history.test_summaries import build_summarising_blueprint
 from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.prompt.assembly_inputs import ASSEMBLER_VERSION
-from turnlog.projections.prompt.budget.admission_limits import check_turn_size, check_turn_text
+from turnlog.projections.prompt.budget.admission_limits import (
+    check_turn_size,
+    check_turn_text,
+    find_definition_limit,
+)
 from turnlog.projections.prompt.budget.call_limits import CallLimits, find_call_limits
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.state import SessionState
@@ -157,3 +162,20 @@ def test_turn_larger_than_the_stated_context_is_refused_unless_a_step_may_shorte
         check()
     assert f"{raised.value.field}: {raised.value.detail}".startswith(refused)
     assert "choose a model with more room" in (raised.value.fix or "")
+
+
+@pytest.mark.parametrize(
+    ("budget", "context_tokens", "expected"),
+    [(None, None, None), (None, 900, 900), (400, None, 400), (400, 900, 400), (900, 400, 400)],
+)
+def test_tool_may_be_as_large_as_budget_and_context_of_the_model_both_allow(
+    budget: int | None, context_tokens: int | None, expected: int | None
+) -> None:
+    plain = build_loop_blueprint().model_dump(mode="json", by_alias=True, exclude_unset=True)
+    if budget is not None:
+        plain["calls"]["converse"]["budget"] = "window"
+        plain["budget"] = {"window": {"tokens": budget, "counter": {"chars_per_token": 4}}}
+    blueprint = Blueprint.model_validate(plain)
+    (profile,) = blueprint.profiles
+    limit = find_definition_limit(build_material(blueprint), profile, context_tokens=context_tokens)
+    assert (limit and limit.tokens) == expected

@@ -142,6 +142,7 @@ class CallRunner:
             tool_snapshots=self.tool_snapshots,
             report_run=active.publish_tool_run,
             find_violation=guard.describe_violation,
+            find_context_tokens=self.contexts.find_context_tokens,
             tracing=self.tracing,
         )
         retrieving = RetrievalStep(

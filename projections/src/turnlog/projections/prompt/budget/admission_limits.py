@@ -37,6 +37,7 @@ from turnlog.projections.blueprint.template_slots import format_prompt_value
 from turnlog.projections.blueprint.token_counters import (
     TokenCounter,
     TokenVocabulary,
+    build_call_counter,
     build_token_counter,
     format_factor,
 )
@@ -220,36 +221,47 @@ def _count_text(text: str, limit: int, counting: TokenCounter) -> tuple[int, str
     return tokens, str(tokens)
 
 
-def find_definition_limit(material: SessionMaterial, profile: str) -> DefinitionLimit | None:
+def find_definition_limit(
+    material: SessionMaterial, profile: str, *, context_tokens: int | None
+) -> DefinitionLimit | None:
     """Return how large a tool of a profile may be, so that each call that may offer it has room.
 
-    It is what the budgets leave once every fixed component of the call is as large as it may be.
+    It is what the budgets leave once every fixed component of the call is as large as it may be, or
+    what the model's context leaves, which is `context_tokens`; None if neither is known.
     """
     blueprint = material.blueprint
     named = blueprint.profiles[profile]
     kinds = (named.act,) if named.program == "tools" else blueprint.list_reply_calls(named)
     calls = [blueprint.calls[kind] for kind in kinds if kind]
     limits = [
-        _compute_definition_limit(material, call, blueprint.budget[call.budget])
+        _compute_definition_limit(
+            material, call, blueprint.budget.get(call.budget or ""), context_tokens
+        )
         for call in calls
-        if call.budget and {"all", "for_step"} & set(call.tools)
+        if (call.budget or context_tokens is not None) and {"all", "for_step"} & set(call.tools)
     ]
     return min(limits, key=lambda each: each.tokens, default=None)
 
 
 def _compute_definition_limit(
-    material: SessionMaterial, call: CallSpec, budget: BudgetSpec
+    material: SessionMaterial,
+    call: CallSpec,
+    budget: BudgetSpec | None,
+    context_tokens: int | None,
 ) -> DefinitionLimit:
     layers = material.blueprint.layers
     listed = {layers[name].component for name in call.layers if name in layers}
     listed |= {QUERY_COMPONENT} if INPUT_LAYER in call.layers else set()
+    components = budget.components if budget else {}
     fixed = (
         resolve_limit(component.tokens, {})
-        for name, component in budget.components.items()
+        for name, component in components.items()
         if component.fixed and name in listed
     )
-    counting = build_token_counter(budget.counter, material.vocabularies, "")
-    return DefinitionLimit(max(0, resolve_limit(budget.tokens, {}) - sum(fixed)), counting)
+    stated = (resolve_limit(budget.tokens, {}) if budget else None, context_tokens)
+    largest = min(each for each in stated if each is not None)
+    counting = build_call_counter(budget, material.vocabularies, "")
+    return DefinitionLimit(max(0, largest - sum(fixed)), counting)
 
 
 def keep_fixed_parts(material: SessionMaterial, kind: str) -> SessionMaterial:

@@ -173,6 +173,11 @@ class CallContextBuilder:
         """Return the model of the session, as litellm spells it."""
         return context.material.resolve_model(context.state, self.default_model)
 
+    async def find_context_tokens(self, context: TurnContext) -> int | None:
+        """Return what that model takes by a file of dialects; None if none says so."""
+        model = self.resolve_model(context)
+        return None if model == MODEL_OFF else await self.prompt_inputs.find_context_tokens(model)
+
     def _create_call(self, kind: str, model: str) -> PromptCall:
         return PromptCall(kind=kind, model=model, at=format_rfc3339(self.sessions.clock()))
 

@@ -89,7 +89,7 @@ def _find_widest_limit(material: SessionMaterial) -> DefinitionLimit | None:
     offering = [
         name for name, each in profiles.items() if each.program not in {"chat", "knowledge"}
     ]
-    limits = [find_definition_limit(material, name) for name in offering]
+    limits = [find_definition_limit(material, name, context_tokens=None) for name in offering]
     known = [limit for limit in limits if limit is not None]
     return max(known, key=lambda each: each.tokens) if known and len(known) == len(limits) else None
 

@@ -111,6 +111,8 @@ class ToolRunner:
     """Called with the name of each tool before it runs."""
     find_violation: Callable[[str], Awaitable[str | None]]
     """Returns the rule that a result breaks, with the reason, or None."""
+    find_context_tokens: Callable[[TurnContext], Awaitable[int | None]]
+    """Returns what the model of a turn takes by a file of dialects; None if none says so."""
     tracing: Tracing
 
     async def run_pending_tools(self, context: TurnContext) -> TurnContext:
@@ -147,7 +149,11 @@ class ToolRunner:
             tenant=state.tenant,
             profile=state.profile,
             spec=spec,
-            limit=find_definition_limit(context.material, state.profile),
+            limit=find_definition_limit(
+                context.material,
+                state.profile,
+                context_tokens=await self.find_context_tokens(context),
+            ),
         )
         offered = await (
             self.tool_snapshots.snapshot_tools_again(request, pinned)
