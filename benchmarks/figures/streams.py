@@ -23,7 +23,7 @@ from turnlog.events.tokens import Token, TokenEvent
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 from turnlog.services.worker.attempts.active_attempt import SentCall, start_attempt
 from turnlog.services.worker.attempts.answer_parts import AnswerMediaIntake
-from turnlog.services.worker.attempts.media_room import MediaRoom
+from turnlog.services.worker.media_room import MediaRoom
 from turnlog.services.worker.model.direct_model import DirectModel
 from turnlog.services.worker.model.litellm_library import load_litellm
 from turnlog.services.worker.model.litellm_model import LitellmModel

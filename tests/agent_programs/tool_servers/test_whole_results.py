@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
+
 import pytest
 
 from tests.agent_programs.agent_harness import build_loop_blueprint
@@ -10,7 +13,9 @@ from tests.agent_programs.agent_service import (
     answer_with_text,
     answer_with_tool_calls,
 )
+from tests.services.worker.test_calls_with_media import NotedRoom
 from turnlog.contract.call_payloads import ToolResultView
+from turnlog.events.async_tasks import run_tasks
 from turnlog.events.codec import MAX_EVENT_BYTES
 from turnlog.events.content import compute_digest
 from turnlog.events.model.tool_events import ToolReturned
@@ -99,3 +104,19 @@ async def test_large_result_past_the_limit_of_the_tenant_is_replaced_by_what_sto
         await platform.gateway.http.put("/v1/media-limit", json={"limit": None})
     assert (returned.whole, returned.result is not None) == (None, True)
     assert "its result was not stored: of 10 bytes" in str(returned.text)
+
+
+async def test_result_waits_until_the_worker_has_stored_others(platform: AgentService) -> None:
+    """Functions and endpoints are no MCP servers; their results wait before they are judged."""
+    room, contexts = NotedRoom(10), platform.worker.contexts
+    platform.worker.contexts = replace(contexts, result_room=room)
+    try:
+        with room.open_share() as held:
+            await held.reserve(1)
+            async with run_tasks(run_turn(platform, "The boats are out.")) as (running,):
+                await asyncio.wait_for(room.is_awaited.wait(), 30)
+                held.release()
+                _, returned = await running
+    finally:
+        platform.worker.contexts = contexts
+    assert (returned.outcome, room.taken) == ("answered", 0)

@@ -17,7 +17,7 @@ from turnlog.events.content import compute_digest
 from turnlog.events.store.memory_log import MemoryMediaStore
 from turnlog.services.media.incoming_media import MAX_INCOMING_PARTS
 from turnlog.services.worker.attempts.answer_parts import AnswerMediaIntake
-from turnlog.services.worker.attempts.media_room import MediaRoom
+from turnlog.services.worker.media_room import MediaRoom
 from turnlog.services.worker.model.answers.answer_end import build_finished
 from turnlog.services.worker.model.answers.chunk_reader import ChunkReader
 from turnlog.services.worker.model.bounded_responses import MAX_MEDIA_FRAME_BYTES

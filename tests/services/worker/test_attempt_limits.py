@@ -18,8 +18,8 @@ from turnlog.services.worker.attempts.active_attempt import (
     start_attempt,
 )
 from turnlog.services.worker.attempts.answer_parts import AnswerMediaIntake
-from turnlog.services.worker.attempts.media_room import MediaRoom
 from turnlog.services.worker.attempts.output_guard import GuardViolation, OutputGuard
+from turnlog.services.worker.media_room import MediaRoom
 from turnlog.services.worker.model.model_types import ModelRequest, ModelToolCall, ReasoningDelta
 from turnlog.services.worker.turn_context import open_context
 

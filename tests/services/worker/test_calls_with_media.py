@@ -12,7 +12,7 @@ from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.content_parts import MediaPart
 from turnlog.projections.session.commands import CancelTurn
 from turnlog.services.media.incoming_media import IncomingMedia, store_incoming_media
-from turnlog.services.worker.attempts.media_room import MediaRoom
+from turnlog.services.worker.media_room import MediaRoom
 from turnlog.services.worker.turn_delivery import DeliverySettled
 
 SIZE = 1_000

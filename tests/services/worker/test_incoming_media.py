@@ -24,10 +24,11 @@ from turnlog.events.store.memory_log import MemoryMediaStore
 from turnlog.projections.quotas.media_limits import MediaLimitReached
 from turnlog.services.media.incoming_media import MAX_INCOMING_BYTES, IncomingMedia
 from turnlog.services.worker.attempts.answer_parts import AnswerMediaIntake
-from turnlog.services.worker.attempts.media_room import MediaRoom
+from turnlog.services.worker.media_room import MediaRoom
 from turnlog.services.worker.model.model_types import MediaDelta, ModelFailure
 from turnlog.services.worker.tools.mcp_contents import convert_result
 from turnlog.services.worker.tools.result_media import store_result_media
+from turnlog.services.worker.tools.result_room import use_result_share
 from turnlog.services.worker.turn_delivery import DeliverySettled
 
 ENCODED = b64encode(PNG).decode()
@@ -138,3 +139,21 @@ async def test_result_of_a_tool_keeps_what_one_may_have_and_names_the_rest() -> 
     assert answered.text.split("\n")[2:] == [line, "All three."]
     structured = result.model_copy(update={"structured_content": {"result": "three"}})
     assert line in (await convert_result(structured)).text
+
+
+async def test_result_waits_for_room_before_it_is_decoded_and_makes_no_server_late() -> None:
+    room, arrived = NotedRoom(len(ENCODED)), list[bool]()
+    picture = ImageContent(type="image", data=ENCODED, mime_type="image/png")
+    with (
+        room.open_share() as held,
+        room.open_share() as share,
+        use_result_share(share, lambda: arrived.append(True)),
+    ):
+        await held.reserve(1)
+        async with run_tasks(convert_result(CallToolResult(content=[picture]))) as (converting,):
+            await asyncio.wait_for(room.is_awaited.wait(), 30)
+            assert (arrived, converting.done(), share.size) == ([True], False, 0)
+            held.release()
+            assert [each.data for each in (await converting).media] == [PNG]
+        assert room.taken == share.size == len(ENCODED)
+    assert room.taken == 0

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnlog.events.async_tasks import run_tasks
-from turnlog.services.worker.attempts.media_room import MediaRoom
+from turnlog.services.worker.media_room import MediaRoom
 
 
 async def hold_room(room: MediaRoom, size: int, end: asyncio.Event, held: list[int]) -> None:

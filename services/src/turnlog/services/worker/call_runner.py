@@ -143,6 +143,7 @@ class CallRunner:
             report_run=active.publish_tool_run,
             find_violation=guard.describe_violation,
             find_context_tokens=self.contexts.find_context_tokens,
+            result_room=self.contexts.result_room,
             tracing=self.tracing,
         )
         retrieving = RetrievalStep(

@@ -25,7 +25,7 @@ from turnlog.services.media.incoming_media import (
 )
 from turnlog.services.media.media_types import HEAD_BYTES, UNSPECIFIED_TYPE, detect_media_type
 from turnlog.services.platform.concurrency import run_text_work
-from turnlog.services.worker.attempts.media_room import MediaRoom
+from turnlog.services.worker.media_room import MediaRoom
 from turnlog.services.worker.model.model_types import RAW_SOUND_TYPE, MediaDelta, ModelFailure
 
 _log = structlog.get_logger("turnlog.attempts")

@@ -65,7 +65,7 @@ from turnlog.services.platform.concurrency import run_in_thread, run_text_work
 from turnlog.services.platform.process_settings import MODEL_OFF
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, PromptInputs
-from turnlog.services.worker.attempts.media_room import MediaRoom, MediaShare
+from turnlog.services.worker.media_room import MediaRoom, MediaShare
 from turnlog.services.worker.model.model_types import ModelFailure
 from turnlog.services.worker.turn_context import (
     AttemptSuperseded,
@@ -112,6 +112,8 @@ class CallContextBuilder:
     media_room: MediaRoom = field(default_factory=MediaRoom)
     """Room for what all calls of the process send."""
     answer_room: MediaRoom = field(default_factory=MediaRoom)
+    result_room: MediaRoom = field(default_factory=MediaRoom)
+    """Room for results of tools that have arrived."""
     """Room for what comes with their answers."""
 
     async def prepare_call(

@@ -25,6 +25,7 @@ from turnlog.services.media.incoming_media import (
     measure_decoded,
 )
 from turnlog.services.platform.concurrency import run_in_thread, run_text_work
+from turnlog.services.worker.tools.result_room import reserve_result_room
 from turnlog.services.worker.tools.tool_server_types import ToolAnswer
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ MAX_NAME_CHARACTERS: Final = 200
 
 async def convert_result(result: CallToolResult) -> ToolAnswer:
     """Return the structured value of a result as JSON, or else its texts, with its media."""
+    await reserve_result_room(_measure_contents(result.content))
     convert = partial(_convert_result, result)
     if result.structured_content is not None:  # Its length is known when it is written
         return await run_in_thread(convert)
@@ -57,6 +59,7 @@ def _convert_result(result: CallToolResult) -> ToolAnswer:
 async def convert_prompt(result: GetPromptResult) -> ToolAnswer:
     """Return the text of a prompt, of several messages each with its role, with its media."""
     contents = [each.content for each in result.messages]
+    await reserve_result_room(_measure_contents(contents))
     return await run_text_work(partial(_convert_prompt, result), _measure_contents(contents))
 
 

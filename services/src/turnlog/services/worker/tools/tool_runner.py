@@ -59,7 +59,9 @@ from turnlog.services.extensions.tool_context import ToolContext, use_tool_conte
 from turnlog.services.platform.concurrency import run_text_work
 from turnlog.services.platform.telemetry.traces import Tracing, record_failure
 from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.worker.media_room import MediaRoom, MediaShare
 from turnlog.services.worker.tools.result_media import store_result_media
+from turnlog.services.worker.tools.result_room import use_result_share
 from turnlog.services.worker.tools.stored_results import store_result
 from turnlog.services.worker.tools.tool_server_types import (
     ToolAnswer,
@@ -114,6 +116,8 @@ class ToolRunner:
     find_context_tokens: Callable[[TurnContext], Awaitable[int | None]]
     """Returns what the model of a turn takes by a file of dialects; None if none says so."""
     tracing: Tracing
+    result_room: MediaRoom
+    """Room for the results that have arrived and are not stored yet, of all turns of a worker."""
 
     async def run_pending_tools(self, context: TurnContext) -> TurnContext:
         """Run the pending tools, and return the turn after that.
@@ -228,16 +232,18 @@ class ToolRunner:
         clock = asyncio.get_running_loop()
         since = clock.time()
         called = run.called
-        with (
-            self.tracing.start_tool_span(state.session, called.tool, called.id) as span,
-            use_tool_context(_build_context(state, run)),
-        ):
-            answered = await self._call_server(run, spec)
-            if answered.failed:
-                record_failure(span, "tool_unsure" if answered.unsure else "tool_failed")
-        answered = await self._guard_answer(answered)
-        taken = round((clock.time() - since) * 1000)
-        returned = await self._build_return(state.tenant, run, answered, spec)
+        with self.result_room.open_share() as share:
+            with (
+                self.tracing.start_tool_span(state.session, called.tool, called.id) as span,
+                use_tool_context(_build_context(state, run)),
+            ):
+                answered = await self._call_server(run, spec, share)
+                if answered.failed:
+                    record_failure(span, "tool_unsure" if answered.unsure else "tool_failed")
+            taken = round((clock.time() - since) * 1000)
+            await share.reserve(max(answered.size, share.size))
+            answered = await self._guard_answer(answered)
+            returned = await self._build_return(state.tenant, run, answered, spec)
         return returned.model_copy(update={"milliseconds": taken})
 
     async def _guard_answer(self, answered: ToolAnswer) -> ToolAnswer:
@@ -254,16 +260,20 @@ class ToolRunner:
         text = f"{done}its result is withheld by the rule {violation}"
         return replace(answered, text=text, detail=text if answered.failed else "", media=())
 
-    async def _call_server(self, run: ToolRun, spec: ToolsSpec) -> ToolAnswer:
-        """Call a server once; the model is told of a failure, and the call is not repeated."""
+    async def _call_server(self, run: ToolRun, spec: ToolsSpec, share: MediaShare) -> ToolAnswer:
+        """Call a server once; the model is told of a failure, and the call is not repeated.
+
+        The time limit is that of the server, and is over once its result has arrived.
+        """
         pin = run.pin
         seconds = spec.get_call_seconds(pin.server)
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(seconds) as limit:
                 is_prompt = pin.kind == "prompt"
                 request = self.servers.get_prompt if is_prompt else self.servers.call_tool
                 server = spec.servers[pin.server]
-                answered = await request(pin.server, server, pin.tool, run.arguments)
+                with use_result_share(share, partial(limit.reschedule, None)):
+                    answered = await request(pin.server, server, pin.tool, run.arguments)
         except TimeoutError as late:
             reason = f"no answer in {seconds:g} s"
             detail = format_detail(reason, list_attached_lines(late))

@@ -92,6 +92,11 @@ class ToolAnswer:
     media: tuple[IncomingMedia, ...] = ()
     """Its pictures, recordings and files; the text has a line for each."""
 
+    @property
+    def size(self) -> int:
+        """About how much memory it takes."""
+        return len(self.text) + sum(len(each.data) for each in self.media)
+
 
 class ToolServers(Protocol):
     """Tool servers, by the name and address in a blueprint."""
