@@ -1,4 +1,4 @@
-"""Alerts of a whole service: projectors that measure together, and are killed in between."""
+"""Alerts of a whole service: what ships tells a receiver, and projectors measure together."""
 
 from __future__ import annotations
 
@@ -9,11 +9,23 @@ from typing import Any
 
 import pytest
 
+from tests.docs.doc_pages import ROOT
 from tests.support.processes.live_service import LiveService
-from tests.support.processes.process_host import POLL_INTERVAL
-from tests.support.processes.separate_roles import WITHOUT_LITELLM, run_separate_roles
+from tests.support.processes.process_host import POLL_INTERVAL, run_process_host
+from tests.support.processes.separate_roles import (
+    MODEL_NAME,
+    WITHOUT_LITELLM,
+    run_separate_roles,
+)
+from tests.support.servers.model_behaviours import ModelRefusal
 from tests.support.servers.openai_server import OpenAIServer
 from tests.support.servers.postgres_server import PostgresServer
+from tests.support.webhooks.sample_receiver import (
+    check_forged_ones_are_refused,
+    create_sample_receiver,
+    run_service,
+)
+from turnlog.services.cli.alerts.alert_file import read_alert_file
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
@@ -74,3 +86,54 @@ async def test_projectors_raise_an_alert_once_and_go_on_where_one_was_killed(
             assert [name for name, _ in await list_events(service, alert)] == ["alert-raised"]
         shown = await service.get_json("/v1/alerts/held")
         assert (shown["alert"]["status"], shown["alert"]["value"]) == ("raised", 0)
+
+
+async def test_failing_provider_raises_an_alert_that_a_receiver_gets_signed_until_it_is_cleared(
+    provider: OpenAIServer, tmp_path: Path
+) -> None:
+    receiver = create_sample_receiver(tmp_path)
+    variables = {
+        **INTERVAL,
+        "OPENAI_API_BASE": provider.url,
+        "OPENAI_API_KEY": "sk-of-nobody",
+        "TURNLOG_MODEL": MODEL_NAME,
+        "TURNLOG_WEBHOOK_TARGETS": f"http://127.0.0.1:{receiver.port}",
+    }
+    failing = {"name": "failing", "measure": "failed_share", "above": 0.5, "window": "15m"}
+    async with run_process_host(tmp_path, variables) as host, run_service(host) as up:
+        service = up.service
+        shipped = read_alert_file(ROOT / "deploy/alerts.yaml")
+        await set_rules(service, *shipped, failing | {"where": {"blueprint": "assistant"}})
+        body = {"name": "oncall", "url": f"http://127.0.0.1:{receiver.port}/in", "alerts": True}
+        added = await service.http.post("/v1/webhooks", json=body)
+        assert added.status_code == 201, added.text
+        receiver.secret = added.json()["secret"]
+        async with receiver.run():
+            session = await service.open_session("assistant")
+            provider.queue_behaviours(ModelRefusal(status=401))
+            failed = await service.run_turn(session, "Is anybody there?")
+            assert failed["status"] == "failed"
+            await wait_until_printed(receiver.printed, "failing turnlog.alert-raised.v1")
+            shown = (await service.get_json("/v1/alerts/failing"))["alert"]
+            assert (shown["status"], shown["value"], shown["sessions"]) == ("raised", 1, [session])
+            await check_forged_ones_are_refused(receiver)
+            for _ in range(2):
+                done = await service.run_turn(session, "And now?")
+                assert done["status"] == "completed"
+            await wait_until_printed(receiver.printed, "failing turnlog.alert-cleared.v1")
+        told = [line.split() for line in receiver.printed if " failing " in line]
+        assert [kind for *_, kind in told] == [
+            "turnlog.alert-raised.v1",
+            "turnlog.alert-cleared.v1",
+        ]
+        text = str(await service.get_json("/v1/alerts/failing/history"))
+        assert "Is anybody" not in text
+
+
+async def wait_until_printed(printed: list[str], end: str) -> None:
+    """Wait until a receiver has printed a line that ends so."""
+
+    async def is_printed() -> bool:
+        return any(line.endswith(end) for line in printed)
+
+    await wait_until(is_printed)

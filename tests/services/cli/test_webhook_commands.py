@@ -88,6 +88,7 @@ def test_check_warns_of_stopped_webhooks_and_of_sessions_that_were_given_up(
         name="billing",
         id="5e",
         url="https://hooks.example.org",
+        alerts=False,
         types=(),
         blueprint=None,
         attributes={},

@@ -339,8 +339,12 @@ class AsyncTurnlogClient(AsyncServiceConnection):
         blueprint: str | None = None,
         attributes: Mapping[str, str] | None = None,
         after: int | None = None,
+        alerts: bool = False,
     ) -> AddedWebhook:
-        """Deliver events to an address from now on; only this answer has the secret."""
+        """Deliver events to an address from now on; only this answer has the secret.
+
+        With `alerts` they are those of alerts, else those of sessions.
+        """
         form = {
             "name": name,
             "url": url,
@@ -348,6 +352,7 @@ class AsyncTurnlogClient(AsyncServiceConnection):
             "blueprint": blueprint,
             "attributes": dict(attributes or {}),
             "after": after,
+            "alerts": alerts or None,
         }
         return await self.send(webhook_operations.add_webhook(form))
 

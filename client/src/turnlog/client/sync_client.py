@@ -334,8 +334,12 @@ class TurnlogClient(ServiceConnection):
         blueprint: str | None = None,
         attributes: Mapping[str, str] | None = None,
         after: int | None = None,
+        alerts: bool = False,
     ) -> AddedWebhook:
-        """Deliver events to an address from now on; only this answer has the secret."""
+        """Deliver events to an address from now on; only this answer has the secret.
+
+        With `alerts` they are those of alerts, else those of sessions.
+        """
         form = {
             "name": name,
             "url": url,
@@ -343,6 +347,7 @@ class TurnlogClient(ServiceConnection):
             "blueprint": blueprint,
             "attributes": dict(attributes or {}),
             "after": after,
+            "alerts": alerts or None,
         }
         return self.send(webhook_operations.add_webhook(form))
 

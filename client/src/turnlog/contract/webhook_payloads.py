@@ -6,7 +6,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from turnlog.contract.payload_models import MAX_INT, RequestModel, ResponseModel
+from turnlog.contract.payload_models import (
+    ADDED_FIELD,
+    MAX_INT,
+    RequestModel,
+    ResponseModel,
+)
 
 WebhookName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$", min_length=1, max_length=64)]
 
@@ -29,6 +34,11 @@ class WebhookFilterFields(RequestModel):
 
 class AddWebhookRequest(WebhookFilterFields):
     """Adds a webhook."""
+
+    alerts: Annotated[Literal[True] | None, ADDED_FIELD] = None
+    """True for the events of alerts instead of those of sessions: without `types` those that warn,
+    are raised, remind and are cleared.
+    """
 
     name: WebhookName
     """Its name."""
@@ -53,7 +63,9 @@ class DeliveryFailureView(ResponseModel):
     at: str
     """When, RFC 3339."""
     position: int
-    """The position of the event in `/v1/events`; 0 where no event was delivered."""
+    """The position of the event in `/v1/events`, or in the stream of alerts; 0 where no event was
+    delivered.
+    """
     status: int | None
     """The HTTP status of the answer; null without an answer."""
     detail: str
@@ -69,6 +81,8 @@ class WebhookView(ResponseModel):
     """Its id, which its deliveries name."""
     url: str
     """The address that events are posted to."""
+    alerts: bool
+    """Whether it gets events of alerts instead of those of sessions."""
     types: tuple[str, ...]
     """Names of the events that it gets; empty for all."""
     blueprint: str | None
@@ -125,7 +139,7 @@ class SessionDeliveryView(ResponseModel):
     """A session whose deliveries are behind those of the others, because one of them failed."""
 
     session: str
-    """The session."""
+    """The session, or the name of the alert."""
     after: int
     """The position up to which the session is delivered."""
     upto: int

@@ -68,6 +68,7 @@ class TwoTenants:
                     tenant=tenant,
                     name="test-1",
                     key=WebhookKey(KEY),
+                    alerts=backend.alerts,
                     log=backend.log,
                     tokens=backend.tokens,
                     service=service,

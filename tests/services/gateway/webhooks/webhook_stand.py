@@ -193,6 +193,7 @@ class WebhookStand:
                 name=name,
                 key=WebhookKey(key),
                 log=backend.log,
+                alerts=backend.alerts,
                 tokens=backend.tokens,
                 service=service,
                 sender=counting,

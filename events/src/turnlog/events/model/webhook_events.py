@@ -34,6 +34,8 @@ class WebhookFilter(EventModel):
     """The name of the blueprint that the session was opened with; null for any."""
     attributes: dict[str, str] = Field(default_factory=dict)
     """Values of attributes that the session was opened with, as text."""
+    alerts: bool = False
+    """Whether it gets the events of alerts instead of those of sessions."""
 
 
 class WebhookAdded(EventModel):
@@ -51,7 +53,7 @@ class WebhookAdded(EventModel):
     filter: WebhookFilter = WebhookFilter()
     """Which events it gets."""
     after: int
-    """The stream sequence in `SESSIONS` after which its events begin."""
+    """The stream sequence in `SESSIONS`, or in `ALERTS`, after which its events begin."""
     key: str
     """A sign of the key of the installation that its secret is derived from, not the key itself."""
 
@@ -123,7 +125,7 @@ class SessionPlace(EventModel):
     """A session whose deliveries are behind those of the others, because one of them failed."""
 
     session: str
-    """The session."""
+    """The session, or the name of the alert."""
     after: int
     """The stream sequence up to which the session is delivered."""
     upto: int
@@ -145,7 +147,7 @@ class WebhookPlace(EventModel):
 
     after: int
     """The stream sequence up to which everything is delivered, but for the sessions that are
-    behind: the cursor of `GET /v1/events?after=`.
+    behind: the cursor of `GET /v1/events?after=`, or a place in `ALERTS`.
     """
     behind: tuple[SessionPlace, ...] = ()
     """The sessions that are behind, with a place of their own."""

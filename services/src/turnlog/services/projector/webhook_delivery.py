@@ -46,6 +46,7 @@ async def run_webhooks(
                 name=f"{socket.gethostname()}-{os.getpid()}",
                 key=key,
                 log=parts.log,
+                alerts=parts.alerts,
                 tokens=parts.tokens,
                 service=service,
                 sender=sender,

@@ -245,6 +245,7 @@ class _UseCaseBuilder:
             webhooks=WebhookUseCases(
                 service=parts.webhooks,
                 log=handler.log,
+                alerts=parts.alerts.alerts,
                 settings=parts.webhook_settings,
                 parse_names=parse_event_names,
             ),

@@ -24,6 +24,12 @@ from turnlog.contract.webhook_payloads import (
     WebhookView,
 )
 from turnlog.events.errors import Refused
+from turnlog.events.model.alert_events import (
+    AlertCleared,
+    AlertRaised,
+    AlertReminded,
+    AlertWarned,
+)
 from turnlog.events.model.webhook_events import (
     DeliveryFailure,
     SessionPlace,
@@ -31,8 +37,11 @@ from turnlog.events.model.webhook_events import (
     WebhookFilter,
     WebhookPlace,
 )
+from turnlog.events.registry import ALERT_EVENT_TYPES, format_event_name
 from turnlog.events.store.ports import EventLog
+from turnlog.projections.blueprint.sent_names import format_sent_name
 from turnlog.projections.blueprint.storable_json import check_text
+from turnlog.projections.blueprint.validation.blueprint_faults import suggest_word
 from turnlog.projections.webhooks.webhook_subscriptions import StoredWebhook
 from turnlog.services.command_handling.callers import Caller
 from turnlog.services.platform.process_settings import WebhookSettings
@@ -53,6 +62,8 @@ class WebhookUseCases:
     service: WebhookService
     log: EventLog
     """The log of sessions, whose events are delivered."""
+    alerts: EventLog
+    """The log of alerts, whose events are delivered to some."""
     settings: WebhookSettings
     parse_names: Callable[[str], frozenset[str] | None]
     """Return the event names of a list with commas; raise `Refused` for unknown ones."""
@@ -60,10 +71,8 @@ class WebhookUseCases:
     async def list_webhooks(self, tenant: str) -> WebhookPage:
         """List the webhooks with how far each has got."""
         found = await self.service.load_webhooks(tenant)
-        end = await self.log.get_last_stream_sequence(tenant)
         views = [
-            self._create_view(webhook, await self._load_place(tenant, webhook), end)
-            for _, webhook in sorted(found.by_name.items())
+            await self._load_view(tenant, webhook) for _, webhook in sorted(found.by_name.items())
         ]
         return WebhookPage(sequence=found.sequence, webhooks=tuple(views))
 
@@ -73,7 +82,7 @@ class WebhookUseCases:
         webhook = found.get_webhook(check_text(name, "name"))
         # Read once, so that the figures are of the sessions that are listed.
         place = await self._load_place(tenant, webhook)
-        end = await self.log.get_last_stream_sequence(tenant)
+        end = await self._choose_log(webhook.filter).get_last_stream_sequence(tenant)
         return WebhookDeliveries(
             sequence=found.sequence,
             webhook=self._create_view(webhook, place, end),
@@ -87,7 +96,8 @@ class WebhookUseCases:
         """Add a webhook, and return its secret; raises `Refused` for a faulty one."""
         key = require_webhook_key(get_webhook_key(self.settings))
         check_target(form.url, self.settings.webhook_targets)
-        end = await self.log.get_last_stream_sequence(caller.tenant)
+        chosen = self._create_filter(form)
+        end = await self._choose_log(chosen).get_last_stream_sequence(caller.tenant)
         if form.after is not None and form.after > end:
             fix = "leave it out for what comes from now on"
             raise Refused("not-there-yet", "the log has no such position", field="after", fix=fix)
@@ -95,7 +105,7 @@ class WebhookUseCases:
             name=form.name,
             id=secrets.token_hex(8),
             url=form.url,
-            filter=self._create_filter(form),
+            filter=chosen,
             after=end if form.after is None else form.after,
             key=key.sign,
         )
@@ -107,7 +117,12 @@ class WebhookUseCases:
             secret=secret if self._may_repeat_secret(change) else None,
         )
 
+    def _choose_log(self, chosen: WebhookFilter) -> EventLog:
+        return self.alerts if chosen.alerts else self.log
+
     def _create_filter(self, form: AddWebhookRequest) -> WebhookFilter:
+        if form.alerts:
+            return _create_alert_filter(form)
         names = self.parse_names(",".join(form.types)) if form.types else None
         return WebhookFilter(
             types=tuple(sorted(names or ())),
@@ -169,7 +184,8 @@ class WebhookUseCases:
 
     async def _load_view(self, tenant: str, webhook: StoredWebhook) -> WebhookView:
         place = await self._load_place(tenant, webhook)
-        return self._create_view(webhook, place, await self.log.get_last_stream_sequence(tenant))
+        end = await self._choose_log(webhook.filter).get_last_stream_sequence(tenant)
+        return self._create_view(webhook, place, end)
 
     def _create_view(self, webhook: StoredWebhook, place: WebhookPlace, end: int) -> WebhookView:
         """Return a webhook as answers have it; `end` is the end of the log."""
@@ -179,6 +195,7 @@ class WebhookUseCases:
             name=webhook.name,
             id=webhook.id,
             url=webhook.url,
+            alerts=webhook.filter.alerts,
             types=webhook.filter.types,
             blueprint=webhook.filter.blueprint,
             attributes=webhook.filter.attributes,
@@ -192,6 +209,28 @@ class WebhookUseCases:
             given_up=sum(each.given_up for each in place.behind),
             failure=failure and _create_failure_view(failure),
         )
+
+
+ALERT_EVENT_NAMES: Final = tuple(map(format_event_name, ALERT_EVENT_TYPES))
+
+NOTIFICATIONS: Final = tuple(
+    format_event_name(kind.type) for kind in (AlertWarned, AlertRaised, AlertReminded, AlertCleared)
+)
+"""The events of alerts that a webhook gets unless it names others: not each crossed threshold."""
+
+
+def _create_alert_filter(form: AddWebhookRequest) -> WebhookFilter:
+    for field in ("blueprint", "attributes"):
+        if getattr(form, field):
+            detail = "an alert belongs to no session"
+            fix = "leave it out: the rule of an alert says what is measured"
+            raise Refused("invalid", detail, field=field, fix=fix)
+    for name in form.types:
+        if name not in ALERT_EVENT_NAMES:
+            detail = f"there is no event of alerts {format_sent_name(name)}"
+            fix = suggest_word(name, ALERT_EVENT_NAMES)
+            raise Refused("unknown-type", detail, field="types", fix=fix)
+    return WebhookFilter(types=tuple(sorted(form.types)) or NOTIFICATIONS, alerts=True)
 
 
 def _get_status(webhook: StoredWebhook, place: WebhookPlace) -> WebhookStatus:

@@ -13,7 +13,7 @@ from turnlog.services.cli.options import OutputOption, ReadTarget, ServiceTarget
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of the webhook.")]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookFilterOptions:
     """Which events a webhook gets."""
 
@@ -37,6 +37,10 @@ class WebhookFilterOptions:
             help="Only sessions with this attribute; may be repeated.",
         ),
     ] = None
+    alerts: Annotated[
+        bool,
+        typer.Option("--alerts", help="Events of alerts instead of those of sessions."),
+    ] = False
     after: Annotated[
         int | None,
         typer.Option(
@@ -71,6 +75,7 @@ def add_webhook(
         "blueprint": filters.blueprint,
         "attributes": parse_pairs(filters.attribute or (), "--attribute"),
         "after": filters.after,
+        "alerts": filters.alerts or None,
     }
     run_command(target, webhook_operations.add_webhook(form), render_added_webhook, output)
 

@@ -72,7 +72,8 @@ def render_webhook_removal(answer: WebhookResult) -> RenderableType:
 
 def _iterate_facts(view: WebhookView) -> Iterator[Text]:
     yield Text("to      ", MUTED).append(escape_controls(view.url), "default")
-    chosen = [f"types {', '.join(view.types)}"] if view.types else []
+    chosen = ["alerts"] if view.alerts else []
+    chosen += [f"types {', '.join(view.types)}"] if view.types else []
     chosen += [f"blueprint {view.blueprint}"] if view.blueprint else []
     chosen += [f"{name}={value}" for name, value in view.attributes.items()]
     yield Text("gets    ", MUTED).append(escape_controls(" · ".join(chosen) or "all events"))

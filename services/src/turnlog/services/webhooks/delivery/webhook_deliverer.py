@@ -67,6 +67,8 @@ class WebhookDeliverer:
     """The name of the process, as the record has it."""
     key: WebhookKey
     log: EventLog
+    alerts: EventLog
+    """The log of alerts, whose events are delivered to some."""
     tokens: TokenStream
     service: WebhookService
     sender: WebhookSender
@@ -80,6 +82,8 @@ class WebhookDeliverer:
         default_factory=lambda: asyncio.Semaphore(MAX_CONNECTIONS)
     )
     _redactions: RedactionCache = field(default_factory=RedactionCache)
+    _alert_redactions: RedactionCache = field(default_factory=RedactionCache)
+    """There are none: events of alerts have no text of a session."""
     _openings: SessionOpenings = field(init=False)
     _leases: dict[str, WebhookLease] = field(default_factory=dict[str, WebhookLease])
     _running: dict[str, _Delivery] = field(default_factory=dict[str, _Delivery])
@@ -211,10 +215,10 @@ class WebhookDeliverer:
             secret=self.key.derive_secret(self.tenant, webhook.id),
             progress=progress,
             lease=lease,
-            log=self.log,
+            log=self.alerts if webhook.filter.alerts else self.log,
             service=self.service,
             sender=self.sender,
-            redactions=self._redactions,
+            redactions=self._alert_redactions if webhook.filter.alerts else self._redactions,
             openings=self._openings,
             clock=self.service.parts.clock,
             terms=self.terms,
