@@ -87,7 +87,6 @@ async def _measure_alerts(
     caller = Caller(tenant="t", metadata=CommandMetadata("benchmark"))
     await service.set_rules(caller, dict(_build_rules()), removes_others=False)
     evaluator = AlertEvaluator(
-        tenant="t",
         log=cast("EventLog", _LogWithoutLag()),
         store=store,
         service=service,

@@ -128,6 +128,21 @@ def test_raised_alert_reminds_as_often_as_the_rule_says_until_it_is_cleared() ->
     assert story.measure(6) == ["reminded"]
 
 
+def test_processes_that_measure_in_turn_change_a_threshold_once_in_half_a_minute() -> None:
+    story = AlertStory()
+    times = [BEGIN + timedelta(seconds=10 * number) for number in range(10)]
+    for number, at in enumerate(times):
+        story.at = at
+        story.measure(6 if number % 2 == 0 else 0)
+    statuses = [(at, event.state.status) for at, event in story.recorded]
+    changes = [
+        at for (at, now), (_, was) in zip(statuses[1:], statuses, strict=False) if now != was
+    ]
+    for first, second in pairwise([BEGIN, *changes]):
+        assert second - first >= timedelta(seconds=30)
+    assert changes
+
+
 def test_alert_without_reminders_is_raised_once() -> None:
     assert AlertStory().measure(*[6] * 500) == ["raised"]
 

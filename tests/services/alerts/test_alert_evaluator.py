@@ -27,7 +27,7 @@ from turnlog.events.model.alert_events import (
 from turnlog.events.model.turn_events import TurnFailed
 from turnlog.events.registry import format_event_name
 from turnlog.events.store.memory_log import MemoryBlobStore, MemoryLog
-from turnlog.events.store.ports import AppendOutcome
+from turnlog.events.store.ports import AppendOutcome, RawEvent
 from turnlog.events.subjects import ALERT_HISTORY, LIBRARY_HISTORY
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.services.alerts.alert_evaluator import MAX_LAG, AlertEvaluator
@@ -81,7 +81,6 @@ class AlertStand:
     def create_evaluator(self) -> AlertEvaluator:
         """Return an evaluator that knows nothing, as that of a process that was started."""
         return AlertEvaluator(
-            tenant="t",
             log=self.log,
             store=self.store,
             service=self.create_service(),
@@ -225,6 +224,25 @@ async def test_read_models_that_are_behind_are_judged_by_their_lag_alone(
     await stand.evaluate(evaluator)
     assert await stand.list_names() == ["raised", "cleared"]
     assert await stand.list_names("lag") == ["raised", "cleared"]
+
+
+async def test_alerts_of_every_tenant_are_evaluated_whatever_became_of_another(
+    stand: AlertStand,
+) -> None:
+    lag = AlertRule(measure="projector_lag", above=-1)
+    for tenant in ("broken", "other"):
+        caller = Caller(tenant=tenant, metadata=CommandMetadata("operator"))
+        await stand.create_service().set_rules(caller, {"lag": lag}, removes_others=False)
+    stored = stand.library.stored[0]
+    assert stored is not None
+    no_measure = stored.stored.replace(b'"measure":"projector_lag"', b'"measure":17')
+    stand.library.stored[0] = RawEvent(stored.subject, stored.stream_sequence, no_measure)
+    await stand.evaluate(stand.create_evaluator())
+    found = {
+        tenant: len(await stand.create_service().list_latest(tenant, "lag", 9))
+        for tenant in ("broken", "other")
+    }
+    assert found == {"broken": 0, "other": 1}
 
 
 async def test_rule_of_a_later_release_is_passed_over(stand: AlertStand) -> None:

@@ -29,7 +29,6 @@ async def list_alerts(gateway: RunningGateway) -> dict[str, Any]:
 async def evaluate(gateway: RunningGateway) -> None:
     """Evaluate once, as a projector does."""
     await AlertEvaluator(
-        tenant=gateway.tenant,
         log=gateway.backend.log,
         store=gateway.store,
         service=build_alert_service(gateway.backend, "/turnlog/projector"),

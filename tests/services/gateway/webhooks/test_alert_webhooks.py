@@ -64,7 +64,6 @@ async def test_alert_is_raised_delivered_signed_and_cleared_later(hooks: Webhook
     await hooks.add_webhook("oncall", alerts=True)
     await hooks.play_session(1)  # Not for this one.
     evaluator = AlertEvaluator(
-        tenant=gateway.tenant,
         log=gateway.backend.log,
         store=gateway.store,
         service=build_alert_service(gateway.backend, "/turnlog/projector"),

@@ -154,7 +154,7 @@ class _StateAdvance:
         if is_over == before.is_passed or self._measure_time(since) < hold:
             return after
         changed = before.changed_at
-        if changed and self._measure_time(changed) < max(hold, self.shortest):
+        if changed and self._measure_time(changed) < self.shortest:
             return after
         changes = {"is_passed": is_over, "changed_at": format_rfc3339(self.at)}
         return after.model_copy(update=changes)

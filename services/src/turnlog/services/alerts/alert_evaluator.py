@@ -1,4 +1,4 @@
-"""Evaluates the alerts of a tenant once a minute, by the clock: a quiet hour raises alerts too.
+"""Evaluates the alerts of all tenants once a minute, by the clock: a quiet hour raises alerts too.
 
 Any number of processes may do so. Each change is appended behind the last event of its alert, so
 one of them records it; and nothing is kept here that the next one would need.
@@ -13,8 +13,12 @@ from typing import Final
 
 import structlog
 
-from turnlog.events.errors import Corrupt, Unavailable
-from turnlog.events.model.alert_events import AlertEvent, KnownAlertEvent
+from turnlog.events.errors import Corrupt, TurnlogError
+from turnlog.events.model.alert_events import (
+    ALERT_RULES_FAMILY,
+    AlertEvent,
+    KnownAlertEvent,
+)
 from turnlog.events.store.ports import EventLog
 from turnlog.projections.alerts.alert_evaluation import (
     AlertDecision,
@@ -45,9 +49,8 @@ _log = structlog.get_logger("turnlog.alerts")
 
 @dataclass(kw_only=True)
 class AlertEvaluator:
-    """Evaluates all rules of a tenant."""
+    """Evaluates all rules of all tenants."""
 
-    tenant: str
     log: EventLog
     """The log of sessions, which the read models follow."""
     store: ReadModelStore
@@ -55,8 +58,12 @@ class AlertEvaluator:
     clock: Clock
     interval: float = 60.0
     """Seconds between two evaluations."""
-    _settled_removals: dict[str, int] = field(default_factory=dict[str, int])
-    """Removed rules whose alerts are known to be over: only saves reading them again."""
+    _settled_removals: dict[tuple[str, str], int] = field(
+        default_factory=dict[tuple[str, str], int]
+    )
+    """Removed rules whose alerts are known to be over, by tenant and name: only saves reading them
+    again.
+    """
 
     async def run(self) -> None:
         """Evaluate once a minute; ends by cancellation."""
@@ -64,43 +71,52 @@ class AlertEvaluator:
             try:
                 await prepare_schema(self.store)
                 await self.evaluate_alerts()
-            except Unavailable as error:
-                _log.warning("alerts-not-evaluated", what=error.what, detail=error.detail)
-            except Corrupt as error:
-                _log.error("alerts-not-evaluated", what=error.where, detail=error.detail)
+            except TurnlogError as error:
+                _log.warning("alerts-not-evaluated", detail=str(error))
             await asyncio.sleep(self.interval)
 
     async def evaluate_alerts(self) -> None:
-        """Evaluate each rule once, and record what changed.
+        """Evaluate each rule of each tenant once, and record what changed.
 
-        Raises `Unavailable` and `Corrupt` where rules or read models cannot be read.
+        What cannot be read of one tenant holds up no other.
         """
-        rules = await self.service.load_rules(self.tenant)
+        found = await self.service.parts.log.list_tenants(ALERT_RULES_FAMILY)
+        for tenant in found:
+            try:
+                await self._evaluate_tenant(tenant)
+            except TurnlogError as error:
+                _log.warning("alerts-not-evaluated", tenant=tenant, detail=str(error))
+
+    async def _evaluate_tenant(self, tenant: str) -> None:
+        rules = await self.service.load_rules(tenant)
         for name, sequence in rules.removed.items():
-            if self._settled_removals.get(name) != sequence:
-                await self._clear_removed(name)
-                self._settled_removals[name] = sequence
+            if self._settled_removals.get((tenant, name)) != sequence:
+                await self._clear_removed(tenant, name)
+                self._settled_removals[tenant, name] = sequence
         if not rules.by_name:
             return
-        lag = await measure_projection_lag(self.log, self.store, self.tenant)
+        lag = await measure_projection_lag(self.log, self.store, tenant)
         for stored in rules.by_name.values():
             measure = stored.rule.measure
             is_known = measure in MEASURES
             if is_known and (measure == LAG_MEASURE or lag <= MAX_LAG):
-                await self._evaluate_rule(stored, lag)
+                try:
+                    await self._evaluate_rule(tenant, stored, lag)
+                except Corrupt as error:  # Its own history, or what it measures, is damaged.
+                    _log.error("alert-not-evaluated", alert=stored.name, detail=str(error))
 
-    async def _clear_removed(self, name: str) -> None:
+    async def _clear_removed(self, tenant: str, name: str) -> None:
         at = self.clock()
 
         async def decide(latest: AlertEvent | None) -> KnownAlertEvent | None:
             cleared = clear_alert(latest, "rule-removed", at) if latest else None
             return None if cleared is None else cleared.build_event()
 
-        self._log_change(await self.service.record_alert(self.tenant, name, decide))
+        self._log_change(await self.service.record_alert(tenant, name, decide))
 
-    async def _evaluate_rule(self, stored: StoredAlertRule, lag: int) -> None:
+    async def _evaluate_rule(self, tenant: str, stored: StoredAlertRule, lag: int) -> None:
         at = self.clock()
-        question = AlertQuestion(tenant=self.tenant, rule=stored.rule, at=at)
+        question = AlertQuestion(tenant=tenant, rule=stored.rule, at=at)
         # Several processes may measure, each once in the interval.
         shortest = timedelta(seconds=self.interval / 2)
         is_lag = stored.rule.measure == LAG_MEASURE
@@ -112,7 +128,7 @@ class AlertEvaluator:
             )
             return None if decision is None else await self._build_event(decision, question)
 
-        self._log_change(await self.service.record_alert(self.tenant, stored.name, decide))
+        self._log_change(await self.service.record_alert(tenant, stored.name, decide))
 
     async def _measure(self, question: AlertQuestion) -> float | None:
         async with self.store.open_reader() as connection:

@@ -118,7 +118,6 @@ def _create_alert_evaluator(
     settings: ProjectorSettings, parts: ProcessComponents, store: ReadModelStore
 ) -> AlertEvaluator:
     return AlertEvaluator(
-        tenant=settings.tenant,
         log=parts.log,
         store=store,
         service=parts.create_alert_service(),
