@@ -29,6 +29,7 @@ from turnlog.projections.store.schema.hour_tables import CHANGED_HOURS, TEN_MINU
 from turnlog.projections.store.schema.schema_migration import prepare_schema
 from turnlog.services.alerts.alert_evaluator import AlertEvaluator
 from turnlog.services.alerts.alert_service import AlertService
+from turnlog.services.alerts.alert_use_cases import AlertUseCases
 from turnlog.services.command_handling.callers import Caller
 from turnlog.services.command_handling.idempotent_commands import CommandMetadata
 from turnlog.services.command_handling.tenant_histories import LibraryParts
@@ -76,14 +77,7 @@ async def _measure_alerts(
     terms: BenchmarkTerms, store: ReadModelStore, calls: int, bound: int | None
 ) -> Sequence[Figure]:
     """Measure twenty rules that raise nothing, and how long one of their steps holds the loop."""
-    parts = LibraryParts(
-        log=MemoryLog(kind=LIBRARY_HISTORY),
-        blobs=MemoryBlobStore(),
-        clock=lambda: _NOW,
-        create_id=create_id,
-        source="/benchmark",
-    )
-    service = AlertService(parts, MemoryLog(kind=ALERT_HISTORY))
+    service = _create_alert_service()
     caller = Caller(tenant="t", metadata=CommandMetadata("benchmark"))
     await service.set_rules(caller, dict(_build_rules()), removes_others=False)
     evaluator = AlertEvaluator(
@@ -116,6 +110,17 @@ async def _measure_alerts(
             runs=tuple(holds),
         ),
     ]
+
+
+def _create_alert_service() -> AlertService:
+    parts = LibraryParts(
+        log=MemoryLog(kind=LIBRARY_HISTORY),
+        blobs=MemoryBlobStore(),
+        clock=lambda: _NOW,
+        create_id=create_id,
+        source="/benchmark",
+    )
+    return AlertService(parts, MemoryLog(kind=ALERT_HISTORY))
 
 
 RULES: Final = 20
@@ -160,7 +165,7 @@ async def _measure_overview(
     terms: BenchmarkTerms, store: ReadModelStore, calls: int, bound: int | None
 ) -> Figure:
     handler = cast("CommandHandler", SimpleNamespace(clock=lambda: _NOW, log=_LogWithoutLag()))
-    reading = OverviewReading(handler, store)
+    reading = OverviewReading(handler, store, AlertUseCases(_create_alert_service()))
     await reading.load_overview("t")
     runs = [await _measure_reading(reading) for _ in range(terms.runs * 5)]
     return Figure(

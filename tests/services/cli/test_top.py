@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.services.gateway.streaming.test_overview_feed import build_overview
+from turnlog.contract.alert_payloads import AlertStatusName, RaisedAlert
 from turnlog.contract.call_payloads import OverviewView
 from turnlog.services.cli.console import create_output_console
 from turnlog.services.cli.overview.top_screen import TokenRate
@@ -41,3 +42,32 @@ def test_screen_without_a_keyboard_names_no_keys_and_no_rate() -> None:
     assert "cost ▼" in shown
     assert "a second" not in shown
     assert "quit" not in shown
+
+
+def build_raised(name: str, status: AlertStatusName) -> RaisedAlert:
+    return RaisedAlert(
+        name=name,
+        status=status,
+        since="2026-11-29T10:00:00Z",
+        measure="cost",
+        unit="dollars",
+        value=2,
+        threshold=1,
+        window="1h",
+        sessions=(),
+    )
+
+
+def test_alerts_that_are_raised_are_named_in_the_head() -> None:
+    alerts = tuple(build_raised(f"a{number}", "raised") for number in range(5))
+    warned = build_raised("w\x1b[2J", "warning")
+    console = create_output_console()
+    for shown, words in (((*alerts, warned), "raised a0, a1, a2 and 2 more"), ((), "state")):
+        overview = build_reading(0, 0).model_copy(update={"alerts": shown})
+        with console.capture() as printed:
+            console.print(render_top(TopScreen(overview=overview, sessions=(), order="cost")))
+        text = printed.get()
+        assert words in " ".join(text.split())
+        assert ("warning w" in text) == bool(shown)
+        assert ("raised" in text) == bool(shown)
+        assert "\x1b[2J" not in text

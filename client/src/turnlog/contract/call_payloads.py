@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from turnlog.contract.alert_payloads import RaisedAlert
 from turnlog.contract.payload_models import ResponseModel
 from turnlog.contract.usage_payloads import CostSum, SessionUsage, TurnUsage
 from turnlog.contract.value_names import FinishReason
@@ -449,6 +450,8 @@ class OverviewView(ResponseModel):
     """The beginning of the time that series and tables are about."""
     tiles: OverviewTiles
     """The figures of now."""
+    alerts: tuple[RaisedAlert, ...] = ()
+    """The alerts that are raised, and those that warn, the longest first."""
     series: tuple[GroupMetrics, ...]
     """The calls of each hour since then."""
     versions: tuple[GroupMetrics, ...]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,9 +11,22 @@ import pytest
 
 from tests.services.gateway.gateway_service import RunningGateway, build_alert_service
 from turnlog.services.alerts.alert_evaluator import AlertEvaluator
+from turnlog.services.alerts.alert_service import AlertService, RecordedAlert
+from turnlog.services.alerts.alert_use_cases import AlertUseCases
 from turnlog.services.worker.model.model_types import ModelFailure
 
 FAIL: dict[str, Any] = {"name": "fail", "measure": "failed_turns", "above": 0, "window": "15m"}
+
+
+@dataclass
+class CountingAlerts(AlertService):
+    """A service that counts how often the state of an alert is read."""
+
+    reads: int = 0
+
+    async def load_alert(self, tenant: str, name: str) -> RecordedAlert | None:
+        self.reads += 1
+        return await super().load_alert(tenant, name)
 
 
 async def apply(gateway: RunningGateway, *rules: Mapping[str, Any], **form: Any) -> Any:  # noqa: ANN401 - JSON of any shape
@@ -34,6 +48,29 @@ async def evaluate(gateway: RunningGateway) -> None:
         service=build_alert_service(gateway.backend, "/turnlog/projector"),
         clock=lambda: datetime.now(UTC),
     ).evaluate_alerts()
+
+
+async def test_overview_has_what_is_raised_and_reads_it_again_only_after_an_event(
+    idle: RunningGateway,
+) -> None:
+    lag = {"measure": "projector_lag", "above": -1}
+    rules = ({"name": "lag"} | lag, {"name": "warns"} | lag | {"above": 9, "warn": -1})
+    await apply(idle, *rules, {"name": "quiet", "measure": "near_budget", "above": 1})
+    assert (await idle.fetch_json("/v1/overview"))["alerts"] == []
+    await evaluate(idle)
+    shown = (await idle.fetch_json("/v1/overview"))["alerts"]
+    assert [(each["name"], each["status"], each["threshold"]) for each in shown] == [
+        ("lag", "raised", -1),
+        ("warns", "warning", -1),
+    ]
+    service = build_alert_service(idle.backend, "/turnlog/gateway")
+    counted = CountingAlerts(service.parts, service.alerts)
+    use_cases = AlertUseCases(counted)
+    for _ in range(5):
+        assert len(await use_cases.list_raised(idle.tenant)) == 2
+    assert counted.reads == 3, "each alert once"
+    await idle.http.delete("/v1/alerts/lag")
+    assert [each.name for each in await use_cases.list_raised(idle.tenant)] == ["warns"]
 
 
 async def test_rules_are_set_changed_and_removed_and_shown_as_they_are_written(

@@ -5,7 +5,7 @@ A command is an event. Evaluations see it within a minute; they are in the proje
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from turnlog.contract.alert_payloads import (
@@ -30,11 +30,22 @@ MAX_HISTORY: Final = 200
 """Most events of one answer."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RaisedAlerts:
+    """What is raised after the last event of the rules, and the last one of the stream."""
+
+    rules: int
+    end: int
+    alerts: tuple[RaisedAlert, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class AlertUseCases:
     """Reads alerts and changes their rules."""
 
     service: AlertService
+    _raised: dict[str, _RaisedAlerts] = field(default_factory=dict[str, "_RaisedAlerts"])
+    """What was raised at the last look, by tenant."""
 
     async def list_alerts(self, tenant: str) -> AlertPage:
         """List the alerts with their state now."""
@@ -43,7 +54,20 @@ class AlertUseCases:
         return AlertPage(sequence=found.sequence, alerts=tuple(views))
 
     async def list_raised(self, tenant: str) -> tuple[RaisedAlert, ...]:
-        """List what is raised or warns, the longest first."""
+        """List what is raised or warns, the longest first.
+
+        Alerts are read again only when an event was recorded, since whoever watches asks each
+        second.
+        """
+        rules = (await self.service.load_rules(tenant)).sequence
+        end = await self.service.alerts.get_last_stream_sequence(tenant) if rules else 0
+        known = self._raised.get(tenant)
+        if known is None or (known.rules, known.end) != (rules, end):
+            known = _RaisedAlerts(rules=rules, end=end, alerts=await self._load_raised(tenant))
+            self._raised[tenant] = known
+        return known.alerts
+
+    async def _load_raised(self, tenant: str) -> tuple[RaisedAlert, ...]:
         page = await self.list_alerts(tenant)
         shown = [each for each in page.alerts if each.status != "ok"]
         shown.sort(key=lambda each: (each.status != "raised", each.since or ""))

@@ -24,6 +24,7 @@ from turnlog.projections.store.read import overview_queries as queries
 from turnlog.projections.store.read.row_types import GroupGrowth
 from turnlog.projections.store.write.projection_positions import read_active_position
 from turnlog.projections.store.write.stopped_sessions import list_stopped_sessions
+from turnlog.services.alerts.alert_use_cases import AlertUseCases
 from turnlog.services.platform.projection_lag import measure_projection_lag
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.use_cases.prompts.call_reading import create_group_metrics
@@ -43,6 +44,7 @@ class OverviewReading:
 
     command_handler: CommandHandler
     store: ReadModelStore
+    alerts: AlertUseCases
 
     async def load_overview(self, tenant: str, since: datetime | None = None) -> OverviewView:
         """Return what happens now, the hours since a time (by default a day), and where to look."""
@@ -76,6 +78,7 @@ class OverviewReading:
             at=format_rfc3339(now),
             since=format_rfc3339(begin),
             tiles=tiles,
+            alerts=await self.alerts.list_raised(tenant),
             series=tuple(map(create_group_metrics, series)),
             versions=tuple(map(create_group_metrics, versions)),
             near=tuple(map(NearSession.model_validate, near)),

@@ -203,6 +203,7 @@ class _UseCaseBuilder:
             cut_replies=self.cut_replies,
         )
         self.turns = TurnWatching(self.handler, parts.tokens, parts.shutdown_event)
+        self.alerts = AlertUseCases(parts.alerts)
         self.redactions = RedactionCache()
         self.log_scan_slots = LogScanSlots()
 
@@ -249,9 +250,11 @@ class _UseCaseBuilder:
                 settings=parts.webhook_settings,
                 parse_names=parse_event_names,
             ),
-            alerts=AlertUseCases(parts.alerts),
+            alerts=self.alerts,
             usage=UsageUseCases(parts.store, parts.prices),
-            overview=OverviewFeed(OverviewReading(handler, parts.store), parts.projection_signal),
+            overview=OverviewFeed(
+                OverviewReading(handler, parts.store, self.alerts), parts.projection_signal
+            ),
             uses=UseListing(handler.log, parts.library, parts.store, self.row_waits),
             quarantine=Quarantine(handler, parts.store, parts.projection_signal),
             readiness=self._build_readiness(),

@@ -47,6 +47,9 @@ _ORDER_WORDS: Final[Mapping[SessionOrder, str]] = {
 _SHOWN_ORDERS: Final[tuple[SessionOrder, ...]] = ("near", "cost", "last")
 """Those that have a column."""
 
+_SHOWN_ALERTS: Final = 3
+"""Alerts of each status that are named."""
+
 HEADER_LINES: Final = 7
 """Lines of a screen that are not of sessions."""
 
@@ -69,7 +72,12 @@ class TopScreen:
 def render_top(screen: TopScreen) -> RenderableType:
     """Render the figures of now above the sessions, and the keys below."""
     tiles = screen.overview.tiles
-    lines = [_render_turns(tiles), _render_tokens(screen), _render_troubles(tiles), Text()]
+    lines = [
+        _render_turns(tiles),
+        _render_tokens(screen),
+        _render_troubles(screen.overview),
+        Text(),
+    ]
     footer = [Text(), _render_keys(screen)] if screen.has_keys else []
     return Group(*lines, _render_sessions(screen), *footer)
 
@@ -98,10 +106,24 @@ def _render_tokens(screen: TopScreen) -> Text:
     )
 
 
-def _render_troubles(tiles: OverviewTiles) -> Text:
+def _list_alerts(overview: OverviewView) -> list[Text]:
+    """Return the names of the alerts that are raised and of those that warn."""
+    found: list[Text] = []
+    for status, style in (("raised", BAD), ("warning", WARNING)):
+        names = [escape_controls(each.name) for each in overview.alerts if each.status == status]
+        if names:
+            shown, more = names[:_SHOWN_ALERTS], len(names) - _SHOWN_ALERTS
+            rest = f" and {more} more" if more > 0 else ""
+            found.append(Text(f"{status} {', '.join(shown)}{rest}", style))
+    return found
+
+
+def _render_troubles(overview: OverviewView) -> Text:
+    tiles = overview.tiles
     near, stopped = tiles.near_sessions, tiles.stopped_sessions
     return _join_facts(
         "state",
+        *_list_alerts(overview),
         Text(f"{near:,} near their budget", WARNING if near else ""),
         Text(f"{stopped:,} stopped", BAD if stopped else ""),
         Text(f"{format_count(tiles.lag, 'event')} behind the log"),

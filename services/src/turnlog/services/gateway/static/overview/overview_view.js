@@ -6,13 +6,14 @@ import { createElement, setChildren } from "../app/dom.js";
 import { openEventSource } from "../app/event_source.js";
 import { formatAge, formatCents, formatCostSum, formatCount, formatDuration, formatMoney, formatNumber, formatOneLine, formatPercent } from "../app/formatting.js";
 import { fetchJson } from "../app/http_client.js";
-import { linkToBlueprint, linkToDiff, linkToGrowth, linkToOverview, linkToSessions, linkToUsage } from "../app/links.js";
+import { linkToBlueprint, linkToDiff, linkToGrowth, linkToOverview, linkToSession, linkToSessions, linkToUsage } from "../app/links.js";
 import { renderPanelTable } from "../app/panel_table.js";
 import { renderChart } from "../app/stacked_bars.js";
 
 const HOURS = [6, 24, 72, 168];
 const DEFAULT_HOURS = 24;
 const HOUR_MS = 3_600_000;
+const ALERT_SESSIONS = 3;
 const COST_HUES = { "sent and answered": "hue-0", "lost by caches": "hue-4" };
 
 export function createOverview() {
@@ -47,9 +48,10 @@ export function createOverview() {
   };
 }
 
-function renderPanels({ tiles, series, near, versions, failures, slow }, hours, breaks) {
-  if (!near.length && !series.length) return renderEmpty();
+function renderPanels({ tiles, alerts, series, near, versions, failures, slow }, hours, breaks) {
+  if (!near.length && !series.length) return [renderAlerts(alerts), renderEmpty()];
   return [
+    renderAlerts(alerts),
     renderTiles(tiles, series),
     createElement("div", { class: "charts" }, renderTokens(series, hours), renderCosts(series, hours)),
     renderNear(near), renderBreaks(breaks), renderVersions(versions), renderFailures(failures), renderSlow(slow),
@@ -60,6 +62,25 @@ function renderEmpty() {
   const command = `curl ${location.origin}/v1/sessions -H 'Content-Type: application/json' \\\n  -d '{"blueprint": "assistant"}'`;
   return createElement("div", { class: "empty" }, createElement("p", {}, "No session is open yet. This opens one:"), createElement("pre", {}, command));
 }
+
+// What is raised, above all else; each names the sessions that have most of it, as many as are worth a key press.
+function renderAlerts(alerts) {
+  return alerts.length ? createElement("ul", { class: "alerts", "aria-label": "Alerts" }, alerts.map(renderAlert)) : null;
+}
+
+function renderAlert({ name, status, since, measure, unit, value, threshold, window: span, sessions }) {
+  const shown = sessions.slice(0, ALERT_SESSIONS);
+  const more = sessions.length - shown.length;
+  const figure = `${measure} ${value === null ? "without data" : formatAmount(value)}, above ${formatAmount(threshold)} ${unit}${span ? ` in ${span}` : ""}`;
+  return createElement("li", { class: status === "raised" ? "raised" : "warning" },
+    createElement("strong", { class: status === "raised" ? "bad" : "wary" }, `${status === "raised" ? "▲" : "△"} ${name}`), " ",
+    createElement("span", {}, figure), " ",
+    createElement("span", { class: "faint" }, status, " ", createElement("time", { datetime: since, title: since }, formatAge(since))),
+    shown.length ? createElement("span", { class: "worst" }, "most in ", shown.map((session, place) => [place ? ", " : "", createElement("a", { href: linkToSession(session) }, session)]),
+      more ? createElement("span", { class: "faint" }, ` and ${formatNumber(more)} more`) : null) : null);
+}
+
+const formatAmount = (value) => formatNumber(Math.abs(value) < 1000 ? Number(value.toPrecision(4)) : Math.round(value));
 
 function renderTiles(tiles, series) {
   const cached = tiles.input_tokens ? formatPercent(tiles.cached_tokens / tiles.input_tokens) : "–";
