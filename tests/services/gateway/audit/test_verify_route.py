@@ -12,16 +12,18 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.services.gateway.gateway_service import NO_TRACING, RunningGateway
+from tests.services.gateway.gateway_service import NO_TRACING, RunningGateway, build_alert_service
 from tests.support.processes.service_connection import connect_service
 from turnlog.events.errors import Unavailable
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.events.store.ports import RawEvent
 from turnlog.projections.audit.verify.session_verification import VerificationContext
+from turnlog.services.alerts.alert_evaluator import AlertEvaluator
 from turnlog.services.audit.verify_pool import SessionVerifier, start_process_verifier
 from turnlog.services.cli.client.verification_reads import stream_verification
 from turnlog.services.gateway.dependencies import build_dependencies
 from turnlog.services.gateway.main import serve_app
+from turnlog.services.platform.clock import read_clock
 
 Line = dict[str, Any]
 
@@ -159,6 +161,27 @@ async def test_verify_includes_the_chain_of_the_segment_library(stand: RunningGa
     assert list(checkpoint["library"]) == ["segments"]
     (*_, summary) = await fetch_verify_lines(stand, checkpoint)
     assert (summary["verified"], summary["events"]) == (True, 1)
+
+
+async def test_verify_includes_the_chains_of_alerts(stand: RunningGateway) -> None:
+    assert "alerts" not in await stand.fetch_json("/v1/checkpoint"), "as in an earlier release"
+    rule = {"name": "lag", "measure": "projector_lag", "above": -1}
+    answer = await stand.http.put("/v1/alerts", json={"alerts": [rule]})
+    assert answer.status_code == 200, answer.text
+    service = build_alert_service(stand.backend, "/turnlog/projector")
+    await AlertEvaluator(
+        log=stand.backend.log, store=stand.store, service=service, clock=read_clock
+    ).evaluate_alerts()
+    checkpoint = await stand.fetch_json("/v1/checkpoint")
+    assert [*checkpoint["alerts"]] == ["lag"]
+    (*_, summary) = await fetch_verify_lines(stand, checkpoint)
+    assert (summary["verified"], summary["events"]) == (True, 2), "the rule, and that it is raised"
+    head = {"sequence": 3, "hash": f"sha256:{'0' * 64}"}
+    longer = {**checkpoint, "alerts": {"lag": head, "gone": head}}
+    *found, summary = await fetch_verify_lines(stand, longer)
+    missed = {(line["log"], line["session"]) for line in found if line["kind"] == "finding"}
+    assert missed == {("alerts", "lag"), ("alerts", "gone")}
+    assert not summary["verified"]
 
 
 async def test_a_checkpoint_of_another_tenant_is_refused(stand: RunningGateway) -> None:
