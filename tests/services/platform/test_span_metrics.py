@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from opentelemetry.sdk.trace import TracerProvider
 
 from tests.support.processes.measured_figures import MeasuredFigures
@@ -70,6 +71,18 @@ def test_failure_is_a_series_of_its_own_with_its_code() -> None:
         for labels, _ in measured.list_points("gen_ai.execute_tool.duration")
     ]
     assert sorted(codes, key=str) == [None, "tool_failed"]
+
+
+@pytest.mark.parametrize("name", ["gen_ai.client.operation.duration", "gen_ai.client.token.usage"])
+def test_figure_has_the_trace_that_it_came_from_as_its_exemplar(name: str) -> None:
+    measured = MeasuredTracing()
+    with measured.tracing.start_chat_span("s", "1.1", "openai/gpt-4o-mini") as span:
+        span.set_attribute("gen_ai.usage.input_tokens", 12)
+    context = span.get_span_context()
+    ((_, point),) = measured.list_points(name)
+    (exemplar,) = point.exemplars
+    assert (exemplar.trace_id, exemplar.span_id) == (context.trace_id, context.span_id)
+    assert not exemplar.filtered_attributes
 
 
 def test_turns_in_the_hands_of_a_worker_are_counted() -> None:

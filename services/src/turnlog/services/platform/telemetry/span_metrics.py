@@ -16,6 +16,7 @@ from typing import Final
 from opentelemetry.context import Context
 from opentelemetry.metrics import Counter, Histogram, Meter
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
+from opentelemetry.trace import INVALID_SPAN_CONTEXT, NonRecordingSpan, set_span_in_context
 from opentelemetry.util.types import AttributeValue
 
 from turnlog.services.platform.telemetry.span_attributes import (
@@ -125,28 +126,38 @@ class SpanMetrics(SpanProcessor):
             self._running.add(-1)
         if operation in _DURATIONS:
             labels = _select_labels(attributes, _LABELS)
-            self._durations[_DURATIONS[operation]].record(_compute_seconds(span), labels)
+            # By it the SDK samples the exemplars, which lead from a figure to a trace.
+            ended = NonRecordingSpan(span.context or INVALID_SPAN_CONTEXT)
+            context = set_span_in_context(ended, Context())
+            duration = self._durations[_DURATIONS[operation]]
+            duration.record(_compute_seconds(span), labels, context)
             if operation == "chat":
-                self._record_call(attributes, labels)
+                self._record_call(attributes, labels, context)
 
     def _record_call(
-        self, attributes: Mapping[str, AttributeValue], labels: Mapping[str, AttributeValue]
+        self,
+        attributes: Mapping[str, AttributeValue],
+        labels: Mapping[str, AttributeValue],
+        context: Context,
     ) -> None:
         """Measure what a call sent, and what its provider counted."""
         first_chunk = attributes.get("gen_ai.response.time_to_first_chunk")
         if isinstance(first_chunk, float):
-            self._first_chunk.record(first_chunk, labels)
+            self._first_chunk.record(first_chunk, labels, context)
         for name, counter in self._usage.items():
             tokens = attributes.get(name)
             if isinstance(tokens, int):
-                counter.add(tokens, labels)
+                counter.add(tokens, labels, context)
                 if name in _TOKEN_TYPES:
                     typed = {**labels, "gen_ai.token.type": _TOKEN_TYPES[name]}
-                    self._token_usage.record(tokens, typed)
-        self._record_context(attributes, labels)
+                    self._token_usage.record(tokens, typed, context)
+        self._record_prompt(attributes, labels, context)
 
-    def _record_context(
-        self, attributes: Mapping[str, AttributeValue], labels: Mapping[str, AttributeValue]
+    def _record_prompt(
+        self,
+        attributes: Mapping[str, AttributeValue],
+        labels: Mapping[str, AttributeValue],
+        context: Context,
     ) -> None:
         """Measure the prompt of a call, which a retry sends again and counts again."""
         own = {name: labels[name] for name in labels if name != "error.type"}
@@ -154,14 +165,15 @@ class SpanMetrics(SpanProcessor):
         if isinstance(components, Sequence) and isinstance(tokens, Sequence):
             for component, count in zip(components, tokens, strict=True):
                 if isinstance(count, int):
-                    self._context_tokens.record(count, {**own, "turnlog.component": component})
+                    component_labels = {**own, "turnlog.component": component}
+                    self._context_tokens.record(count, component_labels, context)
         budget, total = attributes.get(BUDGET), attributes.get(TOKENS)
         if isinstance(budget, int) and isinstance(total, int) and budget:
-            self._budget_share.record(total / budget, own)
+            self._budget_share.record(total / budget, own, context)
         cuts = attributes.get(CUTS)
         if isinstance(cuts, Sequence):
             for step in cuts:
-                self._cuts.add(1, {**own, "turnlog.trim_step": step})
+                self._cuts.add(1, {**own, "turnlog.trim_step": step}, context)
 
 
 def _read_operation(span: ReadableSpan) -> str:
