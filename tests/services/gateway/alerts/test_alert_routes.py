@@ -54,7 +54,7 @@ async def test_overview_has_what_is_raised_and_reads_it_again_only_after_an_even
     idle: RunningGateway,
 ) -> None:
     lag = {"measure": "projector_lag", "above": -1}
-    rules = ({"name": "lag"} | lag, {"name": "warns"} | lag | {"above": 9, "warn": -1})
+    rules = ({"name": "lag"} | lag, {"name": "warns"} | lag | {"above": 10**6, "warn": -1})
     await apply(idle, *rules, {"name": "quiet", "measure": "near_budget", "above": 1})
     assert (await idle.fetch_json("/v1/overview"))["alerts"] == []
     await evaluate(idle)
