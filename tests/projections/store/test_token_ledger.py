@@ -107,6 +107,23 @@ async def test_savings_are_reported_per_rule(store: ReadModelStore, story: Store
     assert (call.savings, call.profile) == (112, "agent")
 
 
+async def test_calls_that_different_rules_shortened_are_each_a_cut_call(
+    store: ReadModelStore, story: StoredSession
+) -> None:
+    await story.append_events(build_opened(), build_submitted(1, "one"))
+    condensed = build_condensed_tools(5, saved=45)
+    await story.append_events(
+        build_assembled(1, "1.1", condensed),
+        build_assembled(1, "1.2", build_part("system", tokens=9), steps=(TRIM,)),
+        build_assembled(1, "1.3", condensed, steps=(TRIM,)),
+        build_assembled(1, "1.4", build_part("system", tokens=9)),
+    )
+    await fold_log(store, story.log)
+    (group,) = await read_group_growth(store, "all")
+    assert {each.rule: each.calls for each in group.rules} == {"drop_oldest_pairs": 2, "names": 2}
+    assert group.cut_calls == 3
+
+
 async def test_step_that_condensed_a_part_is_counted_once(
     store: ReadModelStore, story: StoredSession
 ) -> None:
@@ -161,6 +178,7 @@ async def test_token_growth_is_grouped_by_blueprint_profile_and_kind(
         tokens=50,
         prompt_sizes=PromptSizes(p10=10, p50=10, p95=40),
         savings=7,
+        cut_calls=1,
         components=both,
         cut_turns=0,
         rules=(RuleSavings("drop_oldest_pairs", calls=1, tokens=7),),
@@ -180,6 +198,7 @@ async def test_token_growth_is_grouped_by_blueprint_profile_and_kind(
             tokens=40,
             prompt_sizes=PromptSizes(p10=40, p50=40, p95=40),
             savings=7,
+            cut_calls=1,
             components={"history": 30, "system": 10},
             cut_turns=0,
             rules=together.rules,

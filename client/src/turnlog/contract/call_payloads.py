@@ -342,6 +342,8 @@ class GroupMetrics(ResponseModel):
     """The tokens by component."""
     savings_estimate: int
     """Tokens that were saved."""
+    cut_calls: int = 0
+    """The calls whose prompts a rule shortened."""
     cut_turns: int
     """The number of history turns that were cut to fit, counted in each call."""
     rules: tuple[RuleMetrics, ...] = ()

@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from tests.services.gateway.gateway_service import RunningGateway, build_alert_service
+from turnlog.contract.alert_payloads import AlertMeasureName
+from turnlog.projections.alerts.alert_measures import AlertMeasure
 from turnlog.services.alerts.alert_evaluator import AlertEvaluator
 from turnlog.services.alerts.alert_service import AlertService, RecordedAlert
 from turnlog.services.alerts.alert_use_cases import AlertUseCases
 from turnlog.services.worker.model.model_types import ModelFailure
 
 FAIL: dict[str, Any] = {"name": "fail", "measure": "failed_turns", "above": 0, "window": "15m"}
+
+
+def test_contract_names_every_measure() -> None:
+    assert get_args(AlertMeasureName) == get_args(AlertMeasure)
 
 
 @dataclass

@@ -29,6 +29,7 @@ from turnlog.events.jetstream.history_end import HistoryReader
 from turnlog.events.jetstream.js_api import (
     PublishAck,
     fetch_stream_info,
+    list_subjects,
     request_json,
 )
 from turnlog.events.jetstream.live_feed import (
@@ -227,8 +228,8 @@ class JetStreamLog:
     async def list_tenants(self, session: str) -> Sequence[str]:
         """See `EventLog.list_tenants`."""
         subjects = self.kind.build_shared_filter(session)
-        info = await fetch_stream_info(self.connection, self.kind.stream, subjects)
-        return sorted({subject.split(".")[1] for subject in info.subjects})
+        found = list_subjects(self.connection, self.kind.stream, subjects)
+        return sorted({subject.split(".")[1] async for subject in found})
 
     async def find_last_position(self, tenant: str, leaf: str) -> int:
         """See `EventLog.find_last_position`."""

@@ -78,8 +78,6 @@ class StreamInfo:
     """The most bytes that the stream takes; -1 without a limit."""
     subject_count: int = 0
     """Messages that the server counts under the subjects asked for, readable or not."""
-    subjects: tuple[str, ...] = ()
-    """The subjects asked for under which it counts one."""
     distinct_subjects: int = 0
     """Subjects under which the server counts a message, readable or not."""
 
@@ -187,6 +185,5 @@ async def fetch_stream_info(
         byte_count=state.bytes,
         max_bytes=info.config.max_bytes,
         subject_count=sum((state.subjects or {}).values()),
-        subjects=tuple(state.subjects or ()),
         distinct_subjects=state.num_subjects,
     )

@@ -7,7 +7,6 @@ pass the limit never together. An item counts once, by its digest.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -60,9 +59,8 @@ class TenantMedia:
     balance: MediaBalance = NO_MEDIA_LIMIT
 
 
-def read_media_balance(events: Sequence[RecordedEvent]) -> TenantMedia:
-    """Return the balance after the last of these events."""
-    recorded = events[-1]
+def read_media_balance(recorded: RecordedEvent) -> TenantMedia:
+    """Return the balance after an event."""
     event = decode_library_event(recorded)
     if not isinstance(event, MediaLimitEdited | MediaReserved | MediaSettled):
         raise Corrupt(f"LIBRARY, stream sequence {recorded.stream_sequence}", "it has no balance")

@@ -8,7 +8,7 @@ that begin at the same time exceed a limit by no more than what the last of them
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
@@ -62,9 +62,8 @@ class UserBalance:
         return _find_reservation(self.balance, reservation)
 
 
-def read_balance(events: Sequence[RecordedEvent]) -> UserBalance:
-    """Return the balance after the last of these events."""
-    recorded = events[-1]
+def read_balance(recorded: RecordedEvent) -> UserBalance:
+    """Return the balance after an event."""
     event = decode_library_event(recorded)
     if not isinstance(event, QuotaReserved | QuotaSettled | QuotaReleased):
         raise Corrupt(f"LIBRARY, stream sequence {recorded.stream_sequence}", "it has no balance")

@@ -8,11 +8,10 @@ the others see that it is there.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Final, Never
 
 from turnlog.events.codec import decode_alert_event
-from turnlog.events.content import Digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import Corrupt
 from turnlog.events.model.alert_events import (
@@ -37,10 +36,10 @@ from turnlog.services.command_handling.idempotent_commands import (
     IdempotentCommandHandler,
 )
 from turnlog.services.command_handling.tenant_histories import (
-    LastEventStates,
     LibraryParts,
     TenantHistory,
     TenantStates,
+    create_last_event_handler,
 )
 
 EVALUATOR: Final = CommandMetadata("alerts")
@@ -57,23 +56,12 @@ class RecordedAlert:
     """When it was recorded, RFC 3339."""
 
 
-@dataclass(frozen=True, slots=True)
-class _NoAlertCommand:
-    """The record of a command under an idempotency key, which alerts have not."""
-
-    hash: Digest
-
-
 def read_alert(recorded: RecordedEvent) -> RecordedAlert:
     """Return an event of an alert; raises `Corrupt` for another."""
     event = decode_alert_event(recorded)
     if not isinstance(event, AlertEvent):
         raise Corrupt(f"ALERTS, stream sequence {recorded.stream_sequence}", "it has no state")
     return RecordedAlert(recorded.head, event, recorded.envelope.time)
-
-
-def _read_last(events: Sequence[RecordedEvent]) -> RecordedAlert:
-    return read_alert(events[-1])
 
 
 DecideAlert = Callable[[AlertEvent | None], Awaitable[KnownAlertEvent | None]]
@@ -97,7 +85,7 @@ class AlertService:
     alerts: EventLog
     """The log of alerts."""
     _rules: TenantHistory[TenantAlertRules, AlertCommandRecord] = field(init=False)
-    _alerts: IdempotentCommandHandler[RecordedAlert, _NoAlertCommand] = field(init=False)
+    _alerts: IdempotentCommandHandler[RecordedAlert, Never] = field(init=False)
 
     def __post_init__(self) -> None:
         self._rules = TenantHistory(
@@ -109,16 +97,8 @@ class AlertService:
             ),
             log_name="alerts",
         )
-        self._alerts = IdempotentCommandHandler(
-            log=self.alerts,
-            kind=ALERT_HISTORY,
-            states=LastEventStates[RecordedAlert, _NoAlertCommand](_read_last),
-            clock=self.parts.clock,
-            create_id=self.parts.create_id,
-            source=self.parts.source,
-            log_name="alerts",
-            has_whole_states=True,
-        )
+        of_alerts = replace(self.parts, log=self.alerts)
+        self._alerts = create_last_event_handler(of_alerts, read_alert, "alerts", ALERT_HISTORY)
 
     async def load_rules(self, tenant: str) -> TenantAlertRules:
         """Return the rules of a tenant as they are now."""

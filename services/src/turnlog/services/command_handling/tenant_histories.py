@@ -11,13 +11,13 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, Never, Protocol, TypeVar
 
 from turnlog.events import codec
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.registry import LibraryEvent
 from turnlog.events.store.ports import BlobStore, EventLog
-from turnlog.events.subjects import LIBRARY_HISTORY
+from turnlog.events.subjects import LIBRARY_HISTORY, HistoryKind
 from turnlog.services.command_handling.idempotent_commands import (
     CommandMetadata,
     CommandRecord,
@@ -107,14 +107,14 @@ MAX_CACHED_HISTORIES: Final = 1_000
 
 
 @dataclass(frozen=True)
-class LastEventStates(Generic[State, Record]):
+class LastEventStates(Generic[State]):
     """The states of histories whose last event contains all of a state; the latest are cached.
 
-    They are changed under no idempotency key.
+    No command is remembered: one that is repeated is decided again, on what the first one left.
     """
 
-    read: Callable[[Sequence[RecordedEvent]], State]
-    """Return the state that the last of these events contains."""
+    read: Callable[[RecordedEvent], State]
+    """Return the state that an event contains."""
     cached: OrderedDict[tuple[str, str], State] = field(
         default_factory=OrderedDict[tuple[str, str], State]
     )
@@ -134,7 +134,7 @@ class LastEventStates(Generic[State, Record]):
     def fold_events(self, events: Sequence[RecordedEvent], state: State | None) -> State:
         """Read the state and cache it, unless a later one is cached."""
         del state
-        folded, key = self.read(events), (events[0].tenant, events[0].session)
+        folded, key = self.read(events[-1]), (events[0].tenant, events[0].session)
         cached = self.cached.get(key)
         if cached is None or get_sequence(cached) < get_sequence(folded):
             self.cached[key] = folded
@@ -147,10 +147,28 @@ class LastEventStates(Generic[State, Record]):
         """Do the same; an append makes nothing else due."""
         return self.fold_events(events, state)
 
-    async def find_command(self, state: State, key: str) -> Record | None:
+    async def find_command(self, state: State, key: str) -> None:
         """Return None."""
         del state, key
-        return None
+
+
+def create_last_event_handler(
+    parts: LibraryParts,
+    read: Callable[[RecordedEvent], State],
+    log_name: str,
+    kind: HistoryKind = LIBRARY_HISTORY,
+) -> IdempotentCommandHandler[State, Never]:
+    """Create the handler of histories whose last event contains all of a state."""
+    return IdempotentCommandHandler(
+        log=parts.log,
+        kind=kind,
+        states=LastEventStates[State](read),
+        clock=parts.clock,
+        create_id=parts.create_id,
+        source=parts.source,
+        log_name=log_name,
+        has_whole_states=True,
+    )
 
 
 @dataclass(frozen=True, slots=True)

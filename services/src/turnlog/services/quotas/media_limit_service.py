@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Never
 
 from turnlog.events.codec import CommandRef
 from turnlog.events.content import Digest
@@ -21,7 +21,6 @@ from turnlog.events.model.quota_events import (
 from turnlog.events.registry import LibraryEvent
 from turnlog.events.store.media_chunks import StoredMedia
 from turnlog.events.store.ports import MediaStore
-from turnlog.events.subjects import LIBRARY_HISTORY
 from turnlog.projections.quotas.media_limits import (
     MediaLimitReached,
     TenantMedia,
@@ -32,12 +31,14 @@ from turnlog.projections.quotas.media_limits import (
     reserve_media,
     settle_media,
 )
-from turnlog.projections.quotas.quota_limits import QuotaCommandRecord
 from turnlog.services.command_handling.idempotent_commands import (
     CommandMetadata,
     IdempotentCommandHandler,
 )
-from turnlog.services.command_handling.tenant_histories import LastEventStates, LibraryParts
+from turnlog.services.command_handling.tenant_histories import (
+    LibraryParts,
+    create_last_event_handler,
+)
 
 STORER: Final = CommandMetadata("media")
 
@@ -49,19 +50,10 @@ class MediaLimitService:
     parts: LibraryParts
     store: MediaStore
     """The store below the limit, in which is looked up what is stored."""
-    _balances: IdempotentCommandHandler[TenantMedia, QuotaCommandRecord] = field(init=False)
+    _balances: IdempotentCommandHandler[TenantMedia, Never] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._balances = IdempotentCommandHandler(
-            log=self.parts.log,
-            kind=LIBRARY_HISTORY,
-            states=LastEventStates[TenantMedia, QuotaCommandRecord](read_media_balance),
-            clock=self.parts.clock,
-            create_id=self.parts.create_id,
-            source=self.parts.source,
-            log_name="media limits",
-            has_whole_states=True,
-        )
+        self._balances = create_last_event_handler(self.parts, read_media_balance, "media limits")
 
     async def load_balance(self, tenant: str) -> MediaBalance:
         """Return the limit of a tenant as it is now, and what of it is used."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Never
 
 from turnlog.events import codec
 from turnlog.events.model.quota_events import (
@@ -22,7 +23,6 @@ from turnlog.events.model.quota_events import (
     build_balance_family,
 )
 from turnlog.events.registry import LibraryEvent
-from turnlog.events.subjects import LIBRARY_HISTORY
 from turnlog.projections.quotas.quota_decisions import (
     UserBalance,
     pause_turn,
@@ -44,10 +44,10 @@ from turnlog.services.command_handling.idempotent_commands import (
     IdempotentCommandHandler,
 )
 from turnlog.services.command_handling.tenant_histories import (
-    LastEventStates,
     LibraryParts,
     TenantHistory,
     TenantStates,
+    create_last_event_handler,
 )
 
 
@@ -58,7 +58,7 @@ class QuotaService:
     parts: LibraryParts
     monotonic: Callable[[], float] = time.monotonic
     _limits: TenantHistory[TenantLimits, QuotaCommandRecord] = field(init=False)
-    _balances: IdempotentCommandHandler[UserBalance, QuotaCommandRecord] = field(init=False)
+    _balances: IdempotentCommandHandler[UserBalance, Never] = field(init=False)
 
     def __post_init__(self) -> None:
         states = TenantStates[TenantLimits, QuotaCommandRecord](TenantLimits, fold_limits)
@@ -70,16 +70,7 @@ class QuotaService:
             log_name="quotas",
             monotonic=self.monotonic,
         )
-        self._balances = IdempotentCommandHandler(
-            log=self.parts.log,
-            kind=LIBRARY_HISTORY,
-            states=LastEventStates[UserBalance, QuotaCommandRecord](read_balance),
-            clock=self.parts.clock,
-            create_id=self.parts.create_id,
-            source=self.parts.source,
-            log_name="quotas",
-            has_whole_states=True,
-        )
+        self._balances = create_last_event_handler(self.parts, read_balance, "quotas")
 
     async def load_limits(self, tenant: str) -> TenantLimits:
         """Return the limits of a tenant's users as they are now."""

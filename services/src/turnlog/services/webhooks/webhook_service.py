@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Never
 
 from turnlog.events.codec import decode_library_event
-from turnlog.events.content import Digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import Corrupt
 from turnlog.events.model.webhook_events import (
@@ -21,7 +21,6 @@ from turnlog.events.model.webhook_events import (
     build_place_family,
 )
 from turnlog.events.registry import LibraryEvent
-from turnlog.events.subjects import LIBRARY_HISTORY
 from turnlog.projections.webhooks.webhook_subscriptions import (
     StoredWebhook,
     TenantWebhooks,
@@ -40,10 +39,10 @@ from turnlog.services.command_handling.idempotent_commands import (
     IdempotentCommandHandler,
 )
 from turnlog.services.command_handling.tenant_histories import (
-    LastEventStates,
     LibraryParts,
     TenantHistory,
     TenantStates,
+    create_last_event_handler,
 )
 
 
@@ -55,15 +54,7 @@ class RecordedPlace:
     place: WebhookPlace
 
 
-@dataclass(frozen=True, slots=True)
-class _NoCommand:
-    """The record of a command under an idempotency key, which places have not."""
-
-    hash: Digest
-
-
-def _read_place(events: Sequence[RecordedEvent]) -> RecordedPlace:
-    recorded = events[-1]
+def _read_place(recorded: RecordedEvent) -> RecordedPlace:
     event = decode_library_event(recorded)
     if not isinstance(event, WebhookPlaceEvent):
         raise Corrupt(f"LIBRARY, stream sequence {recorded.stream_sequence}", "it has no place")
@@ -86,7 +77,7 @@ class WebhookService:
 
     parts: LibraryParts
     _subscriptions: TenantHistory[TenantWebhooks, WebhookCommandRecord] = field(init=False)
-    _places: IdempotentCommandHandler[RecordedPlace, _NoCommand] = field(init=False)
+    _places: IdempotentCommandHandler[RecordedPlace, Never] = field(init=False)
 
     def __post_init__(self) -> None:
         self._subscriptions = TenantHistory(
@@ -98,16 +89,7 @@ class WebhookService:
             ),
             log_name="webhooks",
         )
-        self._places = IdempotentCommandHandler(
-            log=self.parts.log,
-            kind=LIBRARY_HISTORY,
-            states=LastEventStates[RecordedPlace, _NoCommand](_read_place),
-            clock=self.parts.clock,
-            create_id=self.parts.create_id,
-            source=self.parts.source,
-            log_name="webhooks",
-            has_whole_states=True,
-        )
+        self._places = create_last_event_handler(self.parts, _read_place, "webhooks")
 
     async def load_webhooks(self, tenant: str) -> TenantWebhooks:
         """Return the webhooks of a tenant as they are now."""

@@ -30,18 +30,20 @@ from turnlog.projections.store.growth.call_sums import CALL_SUMS
 from turnlog.projections.store.growth.chosen_calls import SESSION_OF_CALL, choose_calls
 from turnlog.projections.store.growth.group_growth import sum_calls
 from turnlog.projections.store.growth.token_ledger import GrowthFilter
-from turnlog.projections.store.read.overview_queries import NEAR_SHARE
+from turnlog.projections.store.read.overview_queries import (
+    IS_NEAR_BUDGET,
+    MEASURED_ATTEMPT_OF_CALL,
+)
 from turnlog.projections.store.read.row_filters import match_tenant, sum_column
+from turnlog.projections.store.read.session_queries import match_attribute
 from turnlog.projections.store.schema.hour_tables import ATTEMPT_HOURS, CACHE_HOURS, CALL_HOURS
 from turnlog.projections.store.schema.read_model_tables import (
     ATTEMPTS,
-    ATTRIBUTES,
     CALLS,
     QUARANTINE,
     SESSIONS,
     STRAY_MESSAGES,
     TURNS,
-    compute_attribute_digest,
     replace_nul,
 )
 
@@ -171,21 +173,10 @@ def _join_rows(*owner: ColumnElement[Any]) -> ColumnElement[bool]:
 
 def _match_scope(scope: AlertScope) -> Sequence[ColumnElement[bool]]:
     """Match the sessions that a rule is about."""
-    rows, columns = ATTRIBUTES.c, SESSIONS.c
-    named = [
-        exists().where(
-            rows.build == columns.build,
-            rows.tenant == columns.tenant,
-            rows.session == columns.session,
-            rows.name == replace_nul(name),
-            rows.digest == compute_attribute_digest(value),
-            rows.given_in == columns.blueprint_in,
-        )
-        for name, value in scope.attributes.items()
-    ]
+    named = [match_attribute(name, value) for name, value in scope.attributes.items()]
     if scope.blueprint is None:
         return named
-    return (columns.blueprint == replace_nul(scope.blueprint), *named)
+    return (SESSIONS.c.blueprint == replace_nul(scope.blueprint), *named)
 
 
 async def _measure_latency(connection: AsyncConnection, question: AlertQuestion) -> float | None:
@@ -197,7 +188,7 @@ async def _measure_latency(connection: AsyncConnection, question: AlertQuestion)
             func.row_number().over(order_by=ATTEMPTS.c.total_ms).label("place"),
             func.count().over().label("all"),
         )
-        .select_from(_join_attempts())
+        .select_from(_MEASURED_ATTEMPTS)
         .where(*sought.build_conditions(question.tenant))
         .subquery()
         .c
@@ -207,14 +198,9 @@ async def _measure_latency(connection: AsyncConnection, question: AlertQuestion)
     return None if found is None else float(found)
 
 
-def _join_attempts() -> Any:  # noqa: ANN401 - a join
-    of_call = and_(
-        *(ATTEMPTS.c[name] == CALLS.c[name] for name in ("build", "tenant", "session", "turn")),
-        ATTEMPTS.c.call == CALLS.c.call,
-        ATTEMPTS.c.copied.is_(False),
-        ATTEMPTS.c.total_ms.is_not(None),
-    )
-    return CALLS.join(SESSIONS, SESSION_OF_CALL).join(ATTEMPTS, of_call)
+_MEASURED_ATTEMPTS: Final = CALLS.join(SESSIONS, SESSION_OF_CALL).join(
+    ATTEMPTS, MEASURED_ATTEMPT_OF_CALL
+)
 
 
 async def _measure_near_sessions(
@@ -227,8 +213,7 @@ async def _measure_near_sessions(
 def _match_near_sessions(question: AlertQuestion) -> Sequence[ColumnElement[bool]]:
     return (
         match_tenant(SESSIONS, question.tenant),
-        SESSIONS.c.budget_share >= NEAR_SHARE,
-        SESSIONS.c.closed_at.is_(None),
+        IS_NEAR_BUDGET,
         *_match_scope(question.rule.where),
     )
 
@@ -281,7 +266,7 @@ def _select_slow_sessions(question: AlertQuestion) -> Select[Any]:
     sought = question.build_filter(question.listed_since)
     return (
         select(CALLS.c.session)
-        .select_from(_join_attempts())
+        .select_from(_MEASURED_ATTEMPTS)
         .where(*sought.build_conditions(question.tenant))
         .group_by(CALLS.c.session)
         .order_by(slowest.desc(), CALLS.c.session)

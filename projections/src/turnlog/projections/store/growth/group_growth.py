@@ -263,6 +263,7 @@ def _build_group(question: _Question, key: _GroupKey, sums: Mapping[str, _Sums])
         tokens=calls["tokens"],
         prompt_sizes=_find_sizes(sums[SIZE_HOURS.name]) if SIZE_HOURS.name in sums else None,
         savings=calls["savings"],
+        cut_calls=calls["cut_calls"],
         components={row["component"]: row["tokens"] for row in components},
         cut_turns=sum(row["cut_turns"] for row in components),
         rules=_list_largest(RuleSavings, sums[RULE_HOURS.name]),

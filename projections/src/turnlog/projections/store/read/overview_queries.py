@@ -15,7 +15,7 @@ from turnlog.projections.store.async_engine import AsyncConnection
 from turnlog.projections.store.read.row_filters import match_tenant
 from turnlog.projections.store.schema.read_model_tables import ATTEMPTS, CALLS, SESSIONS, TURNS
 
-NEAR_SHARE: Final = 900
+_NEAR_SHARE: Final = 900
 """Thousandths of its budget from which on a session is near."""
 
 LISTED_ROWS: Final = 10
@@ -24,6 +24,17 @@ LISTED_ROWS: Final = 10
 _IN_FLIGHT: Final = ("open", "queued")
 
 _OPEN_SESSIONS: Final = SESSIONS.c.closed_at.is_(None)
+
+IS_NEAR_BUDGET: Final = and_(_OPEN_SESSIONS, SESSIONS.c.budget_share >= _NEAR_SHARE)
+"""An open session whose last prompt took nearly all of its budget."""
+
+MEASURED_ATTEMPT_OF_CALL: Final = and_(
+    *(ATTEMPTS.c[name] == CALLS.c[name] for name in ("build", "tenant", "session", "turn")),
+    ATTEMPTS.c.call == CALLS.c.call,
+    ATTEMPTS.c.copied.is_(False),
+    ATTEMPTS.c.total_ms.is_not(None),
+)
+"""Joins a call with its own attempts whose time was measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,12 +134,6 @@ async def read_latencies(connection: AsyncConnection, tenant: str, since: str) -
 
 def _select_latencies(tenant: str, since: str) -> Select[Any, Any, Any, bool, bool]:
     """Select the nearest ranks: the shortest times that 95 of 100 attempts did not exceed."""
-    of_call = and_(
-        *(ATTEMPTS.c[name] == CALLS.c[name] for name in ("build", "tenant", "session", "turn")),
-        ATTEMPTS.c.call == CALLS.c.call,
-        ATTEMPTS.c.copied.is_(False),
-        ATTEMPTS.c.total_ms.is_not(None),
-    )
     time, model = ATTEMPTS.c.total_ms, CALLS.c.model
     times = (
         select(
@@ -139,7 +144,7 @@ def _select_latencies(tenant: str, since: str) -> Select[Any, Any, Any, bool, bo
             func.count().over().label("all"),
             func.count().over(partition_by=model).label("attempts"),
         )
-        .join_from(CALLS, ATTEMPTS, of_call)
+        .join_from(CALLS, ATTEMPTS, MEASURED_ATTEMPT_OF_CALL)
         .where(match_tenant(CALLS, tenant), CALLS.c.at >= since)
         .subquery()
         .c
@@ -161,8 +166,7 @@ def _is_nearest_rank(place: ColumnElement[int], count: ColumnElement[int]) -> Co
 
 async def count_near_sessions(connection: AsyncConnection, tenant: str) -> int:
     """Return how many open sessions are near their budget."""
-    is_near = SESSIONS.c.budget_share >= NEAR_SHARE
-    found = select(func.count()).where(match_tenant(SESSIONS, tenant), is_near, _OPEN_SESSIONS)
+    found = select(func.count()).where(match_tenant(SESSIONS, tenant), IS_NEAR_BUDGET)
     return await connection.scalar(found) or 0
 
 

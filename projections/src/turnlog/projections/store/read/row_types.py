@@ -359,6 +359,8 @@ class GroupGrowth:
     prompt_sizes: PromptSizes | None = None
     """None if nobody asked for them."""
     savings: int
+    cut_calls: int = 0
+    """Calls whose prompts a rule shortened."""
     components: dict[str, int]
     """Tokens by component."""
     cut_turns: int

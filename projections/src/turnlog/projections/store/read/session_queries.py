@@ -216,7 +216,7 @@ async def _sum_usage(
 
 
 def _build_conditions(query: SessionQuery) -> list[ColumnElement[bool]]:
-    conditions = [_has_attribute(name, value) for name, value in query.attributes.items()]
+    conditions = [match_attribute(name, value) for name, value in query.attributes.items()]
     if query.q is not None:
         conditions.append(_contains_text(query.q))
     if query.blueprint is not None:
@@ -277,7 +277,8 @@ def _has_turn(condition: ColumnElement[bool]) -> ColumnElement[bool]:
     )
 
 
-def _has_attribute(name: str, value: JsonValue) -> ColumnElement[bool]:
+def match_attribute(name: str, value: JsonValue) -> ColumnElement[bool]:
+    """Match the sessions whose attribute has exactly this value, or one of this JSON form."""
     rows = ATTRIBUTES.c
     return exists().where(
         rows.build == _SESSION_COLUMNS.build,

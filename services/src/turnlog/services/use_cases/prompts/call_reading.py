@@ -312,6 +312,7 @@ def create_group_metrics(group: GroupGrowth) -> GroupMetrics:
         prompt_sizes=group.prompt_sizes and PromptSizeMetrics.model_validate(group.prompt_sizes),
         components=_format_components(group.components),
         savings_estimate=group.savings,
+        cut_calls=group.cut_calls,
         cut_turns=group.cut_turns,
         rules=tuple(map(RuleMetrics.model_validate, group.rules)),
         prefix_breaks=tuple(map(PrefixBreakMetrics.model_validate, group.prefix_breaks)),

@@ -172,7 +172,6 @@ class WhatIfEvaluation:
         pricing: PromptPricing,
     ) -> AsyncGenerator[tuple[WhatIfSession | WhatIfFailedSession, WhatIfReport | None]]:
         records = SessionRecordLoader(self.command_handler)
-        compared_calls = MAX_COMPARED_CALLS if len(session_ids) == 1 else 0
         for session in session_ids:
             try:
                 record = await records.load_record(tenant, session)
@@ -181,7 +180,8 @@ class WhatIfEvaluation:
             except (Corrupt, Refused) as error:
                 yield _create_failure_line(session, error), None
             else:
-                yield _create_session_line(record, blueprint, found, compared_calls), found
+                compared = found.compared[-MAX_COMPARED_CALLS:] if len(session_ids) == 1 else ()
+                yield _create_session_line(record, blueprint, found, compared), found
 
 
 async def _compute_report(
@@ -207,10 +207,11 @@ def _find_blueprint(record: SessionRecord) -> BlueprintRef:
 
 
 def _create_session_line(
-    record: SessionRecord, blueprint: BlueprintRef, found: WhatIfReport, compared_calls: int
+    record: SessionRecord,
+    blueprint: BlueprintRef,
+    found: WhatIfReport,
+    compared: Sequence[ComparedPrompts],
 ) -> WhatIfSession:
-    # `[-0:]` would be all of them.
-    compared = found.compared[-compared_calls:] if compared_calls else ()
     return WhatIfSession(
         **compute_figures(found),
         session=record.events[-1].session,

@@ -8,11 +8,11 @@ import { formatCost, formatCostSum, formatMoney, formatNumber, formatOneLine, fo
 import { fetchJson } from "../app/http_client.js";
 import { linkToBlueprint, linkToGrowth, linkToSessions } from "../app/links.js";
 import { renderPanelTable } from "../app/panel_table.js";
-import { renderVersionSizes } from "./version_sizes.js";
+import { splitVersion } from "../app/version_names.js";
+import { DAY_MS, renderVersionSizes } from "./version_sizes.js";
 
 const DAYS = [7, 30, 90];
 const DEFAULT_DAYS = 30;
-const DAY_MS = 86_400_000;
 
 // Sessions of which the one in the middle by tokens is shown.
 const COMPARED_SESSIONS = 50;
@@ -61,7 +61,7 @@ async function fetchUsualSession(blueprint) {
   return { ...session, calls, among: used.length };
 }
 
-const readVersion = ({ key }) => Number(key.version.split(" v").at(-1));
+const readVersion = ({ key }) => splitVersion(key.version).version;
 
 function renderBlueprint({ totals, daily, since, pins, usual }) {
   if (!totals.length && !usual) return createElement("p", { class: "empty" }, "No call was made with it in this time.");
@@ -77,12 +77,12 @@ function renderVersions(versions, pins) {
 }
 
 function renderVersion(group, pins) {
-  const { calls, prompt_sizes: sizes, cost, input_tokens: sent, cached_tokens: cached, caches, rules } = group;
+  const { calls, prompt_sizes: sizes, cost, input_tokens: sent, cached_tokens: cached, caches, cut_calls: cut } = group;
   const lost = caches.reduce((all, use) => all + (use.cost.micro_dollars ?? 0), 0);
   const pin = pins.find(({ what, version }) => what === "blueprint" && version === readVersion(group));
   return [group.key.version, formatNumber(calls), formatNumber(sizes.p10), formatNumber(sizes.p50), formatNumber(sizes.p95), formatCostSum(cost),
     cost.micro_dollars === null ? "" : formatCost({ ...cost, micro_dollars: Math.round(cost.micro_dollars / calls) }), sent ? formatPercent(cached / sent) : "", lost ? formatMoney(lost) : "",
-    rules.length ? formatPercent(Math.max(...rules.map((rule) => rule.calls)) / calls) : "",
+    cut ? formatPercent(cut / calls) : "",
     pin ? createElement("a", { href: linkToSessions({ digest: pin.digest, open: "true" }) }, formatNumber(pin.sessions)) : "0", pin ? renderVerdict(pin.current) : ""];
 }
 

@@ -5,9 +5,10 @@ import { createElement } from "../app/dom.js";
 import { formatNumber } from "../app/formatting.js";
 import { linkToSessions } from "../app/links.js";
 import { findLargest, renderChart } from "../app/stacked_bars.js";
+import { splitVersion } from "../app/version_names.js";
 
 const HUES = { p10: "hue-history", p50: "hue-0", p95: "hue-1" };
-const DAY_MS = 86_400_000;
+export const DAY_MS = 86_400_000;
 
 export function renderVersionSizes(versions, daily, since) {
   const days = listDays(since);
@@ -25,7 +26,7 @@ function buildDay(day, group) {
   const label = day.slice(0, 10);
   if (!group) return { label, parts: [] };
   const { p10, p50, p95 } = group.prompt_sizes;
-  const [blueprint] = group.key.version.split(" v");
+  const { blueprint } = splitVersion(group.key.version);
   const until = `${new Date(new Date(day).getTime() + DAY_MS).toISOString().slice(0, 19)}Z`;
   return { label, href: linkToSessions({ blueprint, since: day, until, order: "cost" }), text: formatSizes(group.prompt_sizes),
     parts: [["p10", p10], ["p50", p50 - p10], ["p95", p95 - p50]], values: [["p10", p10], ["p50", p50], ["p95", p95]] };

@@ -9,6 +9,7 @@ import { fetchJson } from "../app/http_client.js";
 import { linkToBlueprint, linkToDiff, linkToGrowth, linkToOverview, linkToSession, linkToSessions, linkToUsage } from "../app/links.js";
 import { renderPanelTable } from "../app/panel_table.js";
 import { renderChart } from "../app/stacked_bars.js";
+import { splitVersion } from "../app/version_names.js";
 
 const HOURS = [6, 24, 72, 168];
 const DEFAULT_HOURS = 24;
@@ -92,7 +93,7 @@ function renderTiles(tiles, series) {
     renderTile(formatCents(tiles.cost_today.micro_dollars) || "–", "spent today", linkToSessions({ order: "cost" })),
     renderTile(cached, "read from caches", linkToUsage({ group_by: "model" })),
     renderTile(formatNumber(tiles.near_sessions), "near their budget", linkToSessions({ order: "near" }), tiles.near_sessions > 0),
-    renderTile(formatNumber(sumCuts(series)), "calls cut", linkToSessions({ order: "near" })),
+    renderTile(formatNumber(series.reduce((all, { cut_calls: cut }) => all + cut, 0)), "calls cut", linkToSessions({ order: "near" })),
     renderTile(formatNumber(tiles.stopped_sessions), "stopped", linkToSessions({ order: "last" }), tiles.stopped_sessions > 0),
     tiles.lag ? renderTile(formatNumber(tiles.lag), "events behind", linkToSessions({ order: "last" }), true) : null);
 }
@@ -100,13 +101,9 @@ function renderTiles(tiles, series) {
 const renderTile = (figure, name, href, isBad = false) => createElement("li", {},
   createElement("a", { href }, createElement("strong", { class: isBad ? "bad" : null }, figure), " ", createElement("span", {}, name)));
 
-// A rule shortens a prompt once a call, whatever it takes out.
-const sumCuts = (growth) => growth.reduce((all, group) => all + countCuts(group), 0);
-const countCuts = ({ rules }) => Math.max(0, ...rules.map(({ calls }) => calls));
-
 function renderTokens(growth, hours) {
   const bars = buildBars(growth, hours, (group) => Object.entries(group.components).map(([name, tokens]) => [formatComponent(name), tokens]),
-    (group) => (countCuts(group) ? [["▲", "wary", `${formatCount(countCuts(group), "call")} cut`]] : []));
+    ({ cut_calls: cut }) => (cut ? [["▲", "wary", `${formatCount(cut, "call")} cut`]] : []));
   const tokens = growth.reduce((all, group) => all + group.tokens, 0);
   return renderChart({ title: "Tokens of prompts, by component", summary: `${formatNumber(tokens)} in ${formatCount(growth.reduce((all, { calls }) => all + calls, 0), "call")}; ▲ where prompts were cut`,
     bars, getHue: getComponentHue, formatValue: formatNumber });
@@ -144,7 +141,7 @@ const renderBreaks = (breaks) => renderPanelTable("What caches lost", ["cause", 
     formatNumber(lost.calls), formatNumber(lost.tokens), formatCostSum(lost.cost)]), "Nothing that is known of.");
 
 const renderVersions = (versions) => renderPanelTable("Prompts by version of a blueprint", ["blueprint", "calls", "p50", "p95", "cost"],
-  versions.map(({ key, calls, prompt_sizes: sizes, cost }) => [[createElement("a", { href: linkToBlueprint(key.version.split(" v")[0]) }, key.version)],
+  versions.map(({ key, calls, prompt_sizes: sizes, cost }) => [[createElement("a", { href: linkToBlueprint(splitVersion(key.version).blueprint) }, key.version)],
     formatNumber(calls), formatNumber(sizes.p50), formatNumber(sizes.p95), formatCostSum(cost)]), "No call was made.");
 
 const renderFailures = (failures) => renderPanelTable("Failed turns", ["code", "turns", "last"],
