@@ -35,6 +35,8 @@ async def test_next_turns_follow_the_calls_as_a_band_with_the_error_of_the_forec
     assert found["turns"]["p50"] > 1
     await browser.open_page(f"{platform.gateway.address}/#/sessions/{session}/growth")
     await browser.wait_for("document.querySelector('.budget .foreseen') !== null")
+    asked = [url for url in browser.list_requested_urls() if url.endswith("/forecast")]
+    assert len(asked) == 1, "a forecast may take a second"
     (words,) = await browser.run_script(build_texts_script(".budget .foreseen"))
     assert words.startswith(found["sentence"])
     measured = found["measured"]

@@ -11,12 +11,13 @@ import { renderBudgetStrip } from "./budget_strip.js";
 
 export function createGrowthView(session) {
   const element = createElement("div", { class: "audit scroll" });
-  let shownSequence = null;
+  // Of the last call that is shown or asked for; `null` is no call, and `undefined` nothing yet.
+  let shownSequence;
 
   // The read models lag behind the log, so the request asks for rows up to the last known event.
   async function showCalls(calls) {
     const sequence = calls.at(-1)?.sequence ?? null;
-    if (shownSequence === sequence && element.firstChild) return;
+    if (shownSequence === sequence) return;
     shownSequence = sequence;
     try {
       const growth = await fetchJson("/v1/growth", { session, min_sequence: sequence });
@@ -24,7 +25,8 @@ export function createGrowthView(session) {
       setChildren(element, renderGrowth(growth, session));
       if (growth.calls.length) addForecast(growth.calls, sequence);
     } catch (problem) {
-      shownSequence = null;
+      if (shownSequence !== sequence) return;
+      shownSequence = undefined;
       setChildren(element, createElement("p", { class: "fault" }, problem.message));
     }
   }
