@@ -1,0 +1,45 @@
+"""The principal of a request: who sends it, for which tenant, and with which roles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Role = Literal["caller", "watcher", "operator", "auditor", "administrator"]
+"""What a principal is for; `permissions.ROLE_PERMISSIONS` says what each may do."""
+
+ALL_ROLES: Final[frozenset[Role]] = frozenset(
+    ("caller", "watcher", "operator", "auditor", "administrator")
+)
+
+SignIn = Literal["key", "root-key", "oidc", "browser-token", "proxy", "none"]
+"""How a principal proved who it is; `none` where a gateway asks nobody."""
+
+ANONYMOUS_ACTOR: Final = "client"
+"""The actor of a request whose sender nobody named."""
+
+USER_ACTOR_PREFIX: Final = "user:"
+"""Before the name of a user, so that no user passes for a part of Turnlog."""
+
+KEY_ACTOR_PREFIX: Final = "key:"
+"""Before the name of a key that belongs to no user."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Principal:
+    """Who sends a request."""
+
+    tenant: str
+    """The only tenant whose sessions and library the principal reaches."""
+    actor: str = ANONYMOUS_ACTOR
+    """What events and the log of reads name."""
+    roles: frozenset[Role] = ALL_ROLES
+    sign_in: SignIn = "none"
+    user: str | None = None
+    """The user whom the principal is; None for an application that acts for all users."""
+    key_id: str | None = None
+    """The key that it signed in with, or that its token was made by."""
+    session: str | None = None
+    """The only session that a browser token reaches; None for no such limit."""
+    expires: float | None = None
+    """When it must sign in again, in seconds since 1970; None for never."""
