@@ -124,7 +124,7 @@ def patch_tokens(module: Any) -> None:  # noqa: ANN401
 
 def patch_blobs(module: Any) -> None:  # noqa: ANN401
     wrap_methods(module.JetStreamBlobStore, put_blob=lambda *_: ("blob",))
-    wrap_methods(module.JetStreamMediaStore, put_media=lambda *_: ("media",))
+    wrap_methods(module.JetStreamMediaStore, put_received=lambda *_: ("media",))
 
 
 def patch_acknowledgements(module: Any) -> None:  # noqa: ANN401

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from turnlog.events.content import Digest, compute_digest
+from turnlog.events.content import compute_digest
 from turnlog.events.errors import Refused
-from turnlog.events.store.media_chunks import StoredMedia, iterate_bytes
+from turnlog.events.store.media_chunks import ReceivedMedia, StoredMedia, iterate_bytes
 from turnlog.events.store.memory_log import MemoryBlobStore, MemoryLog, MemoryMediaStore
 from turnlog.events.subjects import LIBRARY_HISTORY
 from turnlog.projections.quotas.media_limits import (
@@ -35,19 +34,12 @@ class DyingMediaStore(MemoryMediaStore):
     dies: bool = False
     is_stored_first: bool = False
 
-    async def put_media(
-        self,
-        tenant: str,
-        data: AsyncIterable[bytes],
-        *,
-        most_bytes: int,
-        expected: Digest | None = None,
-    ) -> StoredMedia:
-        """See `MediaStore.put_media`."""
+    async def put_received(self, tenant: str, received: ReceivedMedia) -> StoredMedia:
+        """See `MediaStore.put_received`."""
         await asyncio.sleep(0)
         if self.dies and not self.is_stored_first:
             raise RuntimeError("killed")
-        stored = await super().put_media(tenant, data, most_bytes=most_bytes, expected=expected)
+        stored = await super().put_received(tenant, received)
         if self.dies:
             raise RuntimeError("killed")
         return stored

@@ -31,6 +31,7 @@ from turnlog.events.jetstream.nats_connection import NatsConnection, wait_backof
 from turnlog.events.jetstream.stream_setup import check_message_size
 from turnlog.events.store.media_chunks import (
     ChunkList,
+    ReceivedMedia,
     StoredMedia,
     parse_chunk_list,
     receive_media,
@@ -134,6 +135,10 @@ class JetStreamMediaStore:
     ) -> StoredMedia:
         """See `MediaStore.put_media`."""
         received = await receive_media(data, most_bytes=most_bytes, expected=expected)
+        return await self.put_received(tenant, received)
+
+    async def put_received(self, tenant: str, received: ReceivedMedia) -> StoredMedia:
+        """See `MediaStore.put_received`."""
         subject = build_media_subject(tenant, received.item.digest)
         digests = [await self.blobs.put_blob(tenant, chunk) for chunk in received.chunks]
         chunk_list = ChunkList(size=received.item.size, chunks=tuple(digests))

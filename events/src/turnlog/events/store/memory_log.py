@@ -28,7 +28,12 @@ from turnlog.events.errors import (
     UnreadableEnd,
 )
 from turnlog.events.ids import validate_id
-from turnlog.events.store.media_chunks import StoredMedia, iterate_bytes, receive_media
+from turnlog.events.store.media_chunks import (
+    ReceivedMedia,
+    StoredMedia,
+    iterate_bytes,
+    receive_media,
+)
 from turnlog.events.store.ports import (
     AppendOutcome,
     BatchAlreadyStored,
@@ -398,6 +403,10 @@ class MemoryMediaStore:
     ) -> StoredMedia:
         """See `MediaStore.put_media`."""
         received = await receive_media(data, most_bytes=most_bytes, expected=expected)
+        return await self.put_received(tenant, received)
+
+    async def put_received(self, tenant: str, received: ReceivedMedia) -> StoredMedia:
+        """See `MediaStore.put_received`."""
         build_media_subject(tenant, received.item.digest)
         self.media[tenant, received.item.digest] = b"".join(received.chunks)
         return received.item

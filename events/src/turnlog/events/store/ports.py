@@ -19,7 +19,7 @@ from turnlog.events.codec import EventBatch
 from turnlog.events.content import Digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import UnreadableEnd
-from turnlog.events.store.media_chunks import StoredMedia
+from turnlog.events.store.media_chunks import ReceivedMedia, StoredMedia
 from turnlog.events.tokens import TokenEvent
 
 
@@ -264,6 +264,10 @@ class MediaStore(Protocol):
         Raises `TooLarge` for more than `most_bytes`, and `Refused` if the digest is not the
         expected one; nothing is stored then. An item is found once all of it is stored.
         """
+        ...
+
+    async def put_received(self, tenant: str, received: ReceivedMedia) -> StoredMedia:
+        """Store an item whose bytes have arrived and are accepted, as `put_media` does."""
         ...
 
     async def get_media(self, tenant: str, digest: Digest) -> bytes:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable
 from dataclasses import dataclass
 
 from turnlog.events.content import Digest
-from turnlog.events.store.media_chunks import StoredMedia, receive_media
+from turnlog.events.store.media_chunks import ReceivedMedia, StoredMedia, receive_media
 from turnlog.events.store.ports import MediaStore
 from turnlog.services.quotas.media_limit_service import MediaLimitService
 
@@ -32,12 +32,15 @@ class LimitedMediaStore:
         """
         # Read before anything else is awaited: what a connection brought is lost with it.
         received = await receive_media(data, most_bytes=most_bytes, expected=expected)
-        item, chunks = received.item, _iterate_chunks(received.chunks)
+        return await self.put_received(tenant, received)
+
+    async def put_received(self, tenant: str, received: ReceivedMedia) -> StoredMedia:
+        """See `MediaStore.put_received`; raises as `put_media` does."""
         if (await self.limits.load_balance(tenant)).limit is None:
-            return await self.store.put_media(tenant, chunks, most_bytes=item.size)
-        await self.limits.reserve_item(tenant, item)
-        stored = await self.store.put_media(tenant, chunks, most_bytes=item.size)
-        await self.limits.settle_item(tenant, item.digest, is_stored=True)
+            return await self.store.put_received(tenant, received)
+        await self.limits.reserve_item(tenant, received.item)
+        stored = await self.store.put_received(tenant, received)
+        await self.limits.settle_item(tenant, stored.digest, is_stored=True)
         return stored
 
     async def get_media(self, tenant: str, digest: Digest) -> bytes:
@@ -55,8 +58,3 @@ class LimitedMediaStore:
     def iterate_media(self, tenant: str) -> AsyncGenerator[StoredMedia]:
         """See `MediaStore.iterate_media`."""
         return self.store.iterate_media(tenant)
-
-
-async def _iterate_chunks(chunks: Sequence[bytes]) -> AsyncGenerator[bytes]:
-    for chunk in chunks:
-        yield chunk
