@@ -190,12 +190,12 @@ def _build_unique_object(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonVa
     return found
 
 
-_ARGUMENTS_DECODER: Final = json.JSONDecoder(
+UNIQUE_DECODER: Final = json.JSONDecoder(
     parse_constant=_refuse_constant,
     parse_float=_parse_finite,
     object_pairs_hook=_build_unique_object,
 )
-"""Accepts no repeated key: who reads the arguments would see another value than the tool gets."""
+"""Accepts no repeated key either: two readers of the text could see two values."""
 
 
 def parse_tool_arguments(written: str) -> dict[str, JsonValue] | None:
@@ -203,7 +203,7 @@ def parse_tool_arguments(written: str) -> dict[str, JsonValue] | None:
 
     None if they are no object, or repeat a key.
     """
-    return _parse_object(written, _ARGUMENTS_DECODER)
+    return _parse_object(written, UNIQUE_DECODER)
 
 
 def parse_recorded_arguments(written: str) -> dict[str, JsonValue] | None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-Role = Literal["caller", "watcher", "operator", "auditor", "administrator"]
+from turnlog.services.platform.role_names import RoleName
+
+Role = RoleName
 """What a principal is for; `permissions.ROLE_PERMISSIONS` says what each may do."""
 
 ALL_ROLES: Final[frozenset[Role]] = frozenset(

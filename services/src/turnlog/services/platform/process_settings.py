@@ -21,6 +21,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from turnlog.events.model.content_parts import MAX_MEDIA_BYTES
 from turnlog.projections.blueprint.schema.timeout_specs import TimeoutSpec
 from turnlog.services.platform.durability_level import DurabilityLevel
+from turnlog.services.platform.role_names import RoleName
 
 Seconds = Annotated[float, Field(gt=0)]
 
@@ -98,6 +99,40 @@ OriginList = Annotated[
     BeforeValidator(_split_list),
 ]
 """Scheme, host and port of web addresses; in an environment variable separated by `,`."""
+
+
+def _check_issuer(value: str) -> str:
+    if re.fullmatch(
+        r"https://[^\s/?#@]+(/[^\s?#]*)?|http://(localhost|127\.[0-9.]+|\[::1\])(:[0-9]{1,5})?(/[^\s?#]*)?",
+        value,
+    ):
+        return value
+    message = "it must be an address such as `https://login.example.org/realm`"
+    raise PydanticCustomError("bad_issuer", message)
+
+
+IssuerAddress = Annotated[str, AfterValidator(_check_issuer)]
+"""The name of an OpenID Connect issuer, which is an address: with https, or on loopback."""
+
+
+def _split_role_names(value: object) -> object:
+    """Split `support-team=operator,staff=caller`; a name that is repeated has several roles."""
+    if not isinstance(value, str):
+        return value
+    roles: dict[str, tuple[str, ...]] = {}
+    for entry in filter(None, map(str.strip, value.split(","))):
+        name, _, role = entry.rpartition("=")
+        if not name.strip():
+            message = "it must be names of the issuer with `=ROLE`, separated by `,`"
+            raise PydanticCustomError("bad_role_names", message)
+        roles[name.strip()] = (*roles.get(name.strip(), ()), role.strip())
+    return roles
+
+
+RoleMapping = Annotated[
+    dict[str, tuple[RoleName, ...]], NoDecode, BeforeValidator(_split_role_names)
+]
+"""Our roles by another's names of them; in an environment variable `THEIRS=OURS,THEIRS=OURS`."""
 
 
 HEADER_PATTERN: Final = r"[A-Za-z][A-Za-z0-9-]{0,63}"
@@ -252,6 +287,20 @@ class GatewaySettings(WebhookSettings):
     """Addresses of the proxies that may send this header; without one it is refused."""
     operators: NameList = ()
     """Users of this header who may call the routes of operators, separated by `,`; `*` is all."""
+    oidc_issuer: IssuerAddress | None = None
+    """OpenID Connect issuer whose bearer tokens sign in, as the tokens name it; None for none."""
+    oidc_audience: str | None = None
+    """The name of this service at the issuer, which every token must have as its audience."""
+    oidc_tenant_claim: str | None = None
+    """Claim of a token that names its tenant; without one all have the tenant of `tenant`."""
+    oidc_roles_claim: str = "roles"
+    """Claim that names the roles, a list or a text with spaces; `realm_access.roles` is a path."""
+    oidc_user_claim: str = "sub"
+    """Claim that names the user."""
+    oidc_roles: RoleMapping = {}
+    """Our roles by the names in that claim, such as `support-team=operator`; `*=caller` is for
+    everybody who signs in. Without it our own names count.
+    """
 
 
 class WorkerSettings(ProcessSettings):

@@ -113,6 +113,12 @@ REQUEST_CODES: Final[Mapping[str, ErrorCode]] = {
         action="send it once",
         contains=("field",),
     ),
+    "invalid-credentials": ErrorCode(
+        meaning="The key or token of a request is unknown, wrong, expired or revoked.",
+        action="sign in with another one",
+        status=HTTPStatus.UNAUTHORIZED,
+        contains=("field",),
+    ),
     "not-an-operator": ErrorCode(
         meaning="A user whom a trusted proxy named called a [route of operators](audiences.md).",
         action="ask an operator, who can name the user in `TURNLOG_OPERATORS`",
