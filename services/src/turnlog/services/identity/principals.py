@@ -43,5 +43,7 @@ class Principal:
     """The key that it signed in with, or that its token was made by."""
     session: str | None = None
     """The only session that a browser token reaches; None for no such limit."""
+    is_read_only: bool = False
+    """Whether it changes nothing, whatever its roles allow; so a browser token may be."""
     expires: float | None = None
     """When it must sign in again, in seconds since 1970; None for never."""
