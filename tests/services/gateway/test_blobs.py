@@ -5,13 +5,19 @@ from __future__ import annotations
 import asyncio
 from base64 import b64encode
 from collections.abc import AsyncIterator
+from itertools import count
 from pathlib import Path
 from urllib.parse import quote
 
 import httpx
 import pytest
 
-from tests.services.gateway.gateway_service import MemoryBackend, RunningGateway, start_service
+from tests.services.gateway.gateway_service import (
+    MemoryBackend,
+    RunningGateway,
+    open_backend,
+    start_service,
+)
 from tests.services.gateway.requests.raw_http import open_raw_connection
 from tests.services.media.media_samples import PNG, SAMPLES, make_png
 from turnlog.client import AsyncTurnlogClient, InvalidRequest, NotFound, TurnlogClient
@@ -294,6 +300,37 @@ async def test_client_uploads_nothing_that_is_stored_already(
     ):
         # An upload would be refused here.
         assert await client.upload_blob(data) == stored
+
+
+async def test_gateways_that_race_for_the_last_room_never_pass_the_limit_together(
+    nats_url: str, fresh_tenant: str, tmp_path: Path
+) -> None:
+    """Each has its own connection to one nats-server, and nothing but the log between them."""
+    size, rounds, numbers = len(PNG) + 4, 6, count()
+    one_folder, other_folder = tmp_path / "one", tmp_path / "other"
+    one_folder.mkdir()
+    other_folder.mkdir()
+    async with (
+        open_backend(nats_url) as first,
+        open_backend(nats_url) as second,
+        start_service(first, fresh_tenant, one_folder, working=False) as one,
+        start_service(second, fresh_tenant, other_folder, working=False) as two,
+    ):
+
+        async def upload(gateway: RunningGateway) -> int:
+            picture = PNG + next(numbers).to_bytes(4)
+            answer = await gateway.http.post("/v1/blobs", content=picture, headers=IMAGE)
+            return answer.status_code
+
+        for number in range(1, rounds + 1):
+            await one.http.put("/v1/media-limit", json={"limit": number * size})
+            uploads = await asyncio.gather(*map(upload, (one, two) * 2))
+            assert sorted(uploads) == [201, 507, 507, 507], number
+            shown = (await two.http.get("/v1/media-limit")).json()
+            assert (shown["stored"], shown["items"]) == (number * size, number)
+            assert (shown["left"], shown["reserved"]) == (0, 0)
+        stored = [item.size async for item in second.media.iterate_media(fresh_tenant)]
+        assert stored == [size] * rounds
 
 
 async def test_upload_past_the_limit_of_the_tenant_is_refused_and_the_limit_is_shown(

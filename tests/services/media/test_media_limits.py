@@ -8,8 +8,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from turnlog.events.codec import decode_library_event
 from turnlog.events.content import compute_digest
 from turnlog.events.errors import Refused
+from turnlog.events.model.quota_events import MediaCounted
 from turnlog.events.store.media_chunks import ReceivedMedia, StoredMedia, iterate_bytes
 from turnlog.events.store.memory_log import MemoryBlobStore, MemoryLog, MemoryMediaStore
 from turnlog.events.subjects import LIBRARY_HISTORY
@@ -46,12 +48,26 @@ class DyingMediaStore(MemoryMediaStore):
 
 
 @dataclass
+class WaitingMediaStore(MemoryMediaStore):
+    """A store whose uploads wait until they may be stored."""
+
+    waits: asyncio.Event = field(default_factory=asyncio.Event)
+    may_store: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def put_received(self, tenant: str, received: ReceivedMedia) -> StoredMedia:
+        """See `MediaStore.put_received`."""
+        self.waits.set()
+        await self.may_store.wait()
+        return await super().put_received(tenant, received)
+
+
+@dataclass
 class Installation:
     """Processes on one library and one store."""
 
     at: datetime = datetime(2026, 11, 29, 12, tzinfo=UTC)
     library: MemoryLog = field(default_factory=lambda: MemoryLog(kind=LIBRARY_HISTORY))
-    store: DyingMediaStore = field(default_factory=DyingMediaStore)
+    store: MemoryMediaStore = field(default_factory=MemoryMediaStore)
 
     def start_process(self) -> LimitedMediaStore:
         parts = LibraryParts(
@@ -137,17 +153,78 @@ async def test_a_limit_below_what_is_stored_removes_nothing_and_takes_nothing() 
         await put(process, b"c")
 
 
+@pytest.mark.parametrize("recounts", ["shown", "stored", "refused"])
+async def test_upload_that_runs_while_the_first_limit_is_set_counts_once_it_has_ended(
+    recounts: str,
+) -> None:
+    store = WaitingMediaStore()
+    installation = Installation(store=store)
+    first, second = installation.start_process(), installation.start_process()
+    running = asyncio.create_task(put(first, b"a" * 60))
+    await store.waits.wait()
+    await second.limits.edit_limit("t", 100, BY)
+    store.may_store.set()
+    await running
+    await put(second, b"b" * 30)
+    assert await read_figures(second) == (30, 1, 0)
+    installation.at += MEDIA_RESERVATION_AGE
+    if recounts == "stored":
+        await put(second, b"c" * 10)
+    elif recounts == "refused":
+        with pytest.raises(MediaLimitReached, match="90 are used"):
+            await put(second, b"c" * 11)
+    expected = (100, 3, 0) if recounts == "stored" else (90, 2, 0)
+    assert await read_figures(first) == expected
+
+
+async def test_media_are_counted_again_once_and_not_while_they_are_being_stored() -> None:
+    """Whatever is reserved is left to its own settlement, so that nothing counts twice."""
+    installation = Installation()
+    process, other = installation.start_process(), installation.start_process()
+    await put(process, b"a" * 20)
+    await process.limits.edit_limit("t", 100, BY)
+    await installation.store.put_media("t", iterate_bytes(b"b" * 30), most_bytes=100)
+    installation.at += MEDIA_RESERVATION_AGE
+    await process.limits.reserve_item("t", StoredMedia(compute_digest(b"c"), 1))
+    installation.store.media["t", compute_digest(b"c")] = b"c"
+    await asyncio.gather(read_figures(process), read_figures(other))
+    assert await read_figures(process) == (50, 2, 1)
+    last = await installation.library.read_last_event("t", "media-limit")
+    assert last is not None
+    assert isinstance(decode_library_event(last), MediaCounted)
+    assert last.sequence == 3
+    await put(other, b"c")
+    assert await read_figures(process) == (51, 3, 0)
+
+
+async def test_an_item_that_is_being_stored_while_the_limit_is_set_again_counts_once() -> None:
+    store = WaitingMediaStore()
+    installation = Installation(store=store)
+    process = installation.start_process()
+    await process.limits.edit_limit("t", 100, BY)
+    running = asyncio.create_task(put(process, b"a" * 60))
+    await store.waits.wait()
+    await process.limits.edit_limit("t", None, BY)
+    # Its bytes are stored, and its process has not settled it yet.
+    store.media["t", compute_digest(b"a" * 60)] = b"a" * 60
+    await process.limits.edit_limit("t", 100, BY)
+    store.may_store.set()
+    await running
+    assert await read_figures(process) == (60, 1, 0)
+
+
 @pytest.mark.parametrize("is_stored_first", [False, True])
 async def test_bytes_of_a_process_that_died_count_only_if_they_are_stored(
     *, is_stored_first: bool
 ) -> None:
-    installation = Installation()
+    store = DyingMediaStore()
+    installation = Installation(store=store)
     process = installation.start_process()
     await process.limits.edit_limit("t", 100, BY)
-    installation.store.dies, installation.store.is_stored_first = True, is_stored_first
+    store.dies, store.is_stored_first = True, is_stored_first
     with pytest.raises(RuntimeError):
         await put(process, b"a" * 80)
-    installation.store.dies = False
+    store.dies = False
     assert await read_figures(process) == (0, 0, 1)
     with pytest.raises(MediaLimitReached):
         await put(process, b"b" * 30)
@@ -161,13 +238,14 @@ async def test_bytes_of_a_process_that_died_count_only_if_they_are_stored(
 
 
 async def test_an_upload_that_is_sent_again_after_its_process_died_counts_once() -> None:
-    installation = Installation()
+    store = DyingMediaStore()
+    installation = Installation(store=store)
     process = installation.start_process()
     await process.limits.edit_limit("t", 100, BY)
-    installation.store.dies, installation.store.is_stored_first = True, True
+    store.dies, store.is_stored_first = True, True
     with pytest.raises(RuntimeError):
         await put(process, b"a" * 80)
-    installation.store.dies = False
+    store.dies = False
     await put(installation.start_process(), b"a" * 80)
     assert await read_figures(process) == (80, 1, 0)
 

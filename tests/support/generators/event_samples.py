@@ -54,6 +54,7 @@ from turnlog.events.model.override_events import (
 from turnlog.events.model.prompt_events import PromptFile, PromptsSnapshotted
 from turnlog.events.model.quota_events import (
     MediaBalance,
+    MediaCounted,
     MediaLimitEdited,
     MediaReservation,
     MediaReserved,
@@ -1142,6 +1143,9 @@ def build_library_samples() -> Mapping[str, LibraryEvent]:
             digest=SAMPLE_MEDIA_RESERVATION.digest,
             is_stored=True,
             balance=MediaBalance(limit=50_000_000, stored=41_200, items=2),
+        ),
+        "media-counted": MediaCounted(
+            balance=MediaBalance(limit=50_000_000, stored=61_200, items=3)
         ),
         "quota-edited": QuotaEdited(
             user="ann",

@@ -190,6 +190,8 @@ class MediaBalance(EventModel):
     """How many those are."""
     reservations: tuple[MediaReservation, ...] = ()
     """The items that are being stored."""
+    recount_at: str | None = None
+    """When the media are counted again, RFC 3339: once after the tenant got its first limit."""
 
 
 class MediaLimitEdited(EventModel):
@@ -228,5 +230,15 @@ class MediaSettled(EventModel):
     """The balance after it."""
 
 
-MediaLimitEvent = MediaLimitEdited | MediaReserved | MediaSettled
+class MediaCounted(EventModel):
+    """All media of the tenant were counted again, with those that had no limit to reserve from."""
+
+    type: ClassVar[str] = "turnlog.media-counted.v1"
+    leaf: ClassVar[str] = "counted"
+
+    balance: MediaBalance
+    """The balance after it, with what is stored."""
+
+
+MediaLimitEvent = MediaLimitEdited | MediaReserved | MediaSettled | MediaCounted
 """The events of media limits that this release writes and reads."""

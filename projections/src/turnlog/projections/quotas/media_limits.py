@@ -17,6 +17,7 @@ from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.model.quota_events import (
     MediaBalance,
+    MediaCounted,
     MediaLimitEdited,
     MediaLimitEvent,
     MediaReservation,
@@ -62,7 +63,7 @@ class TenantMedia:
 def read_media_balance(recorded: RecordedEvent) -> TenantMedia:
     """Return the balance after an event."""
     event = decode_library_event(recorded)
-    if not isinstance(event, MediaLimitEdited | MediaReserved | MediaSettled):
+    if not isinstance(event, MediaLimitEvent):
         raise Corrupt(f"LIBRARY, stream sequence {recorded.stream_sequence}", "it has no balance")
     return TenantMedia(recorded.head, event.balance)
 
@@ -78,19 +79,47 @@ def list_old_reservations(balance: MediaBalance, at: datetime) -> list[MediaRese
     return [each for each in balance.reservations if datetime.fromisoformat(each.at) < latest]
 
 
+@dataclass(frozen=True, slots=True)
+class MediaCount:
+    """What a tenant has stored, without what its balance has as being stored."""
+
+    stored: int = 0
+    """Bytes."""
+    items: int = 0
+
+
 def edit_media_limit(
-    balance: MediaBalance, limit: int | None, stored: int, items: int
+    balance: MediaBalance, limit: int | None, count: MediaCount, at: datetime
 ) -> MediaLimitEvent | None:
     """Return the event of another limit, or None if it is the same.
 
-    `stored` and `items` are what is stored now, for a tenant that had no limit: it was not counted.
+    `count` is what is stored now, for a tenant that had no limit: it was not counted. An upload
+    that is running then has not reserved anything, so the media are counted again when it has
+    ended.
     """
     if balance.limit == limit:
         return None
-    update: dict[str, int | None] = {"limit": limit}
-    if balance.limit is None:
-        update |= {"stored": stored, "items": items}
+    update: dict[str, object] = {"limit": limit}
+    if limit is None:
+        update["recount_at"] = None
+    elif balance.limit is None:
+        update |= {
+            "stored": count.stored,
+            "items": count.items,
+            "recount_at": (at + MEDIA_RESERVATION_AGE).isoformat(),
+        }
     return MediaLimitEdited(balance=balance.model_copy(update=update))
+
+
+def is_recount_due(balance: MediaBalance, at: datetime) -> bool:
+    """Return whether the media are to be counted again before anything else is reserved."""
+    return balance.recount_at is not None and datetime.fromisoformat(balance.recount_at) <= at
+
+
+def count_media(balance: MediaBalance, count: MediaCount) -> MediaLimitEvent:
+    """Return the event by which that counts which is stored."""
+    update = {"stored": count.stored, "items": count.items, "recount_at": None}
+    return MediaCounted(balance=balance.model_copy(update=update))
 
 
 def reserve_media(balance: MediaBalance, wanted: MediaReservation) -> MediaLimitEvent | None:

@@ -36,8 +36,10 @@ class LimitedMediaStore:
 
     async def put_received(self, tenant: str, received: ReceivedMedia) -> StoredMedia:
         """See `MediaStore.put_received`; raises as `put_media` does."""
-        if (await self.limits.load_balance(tenant)).limit is None:
+        balance = await self.limits.load_balance(tenant)
+        if balance.limit is None:
             return await self.store.put_received(tenant, received)
+        await self.limits.count_if_due(tenant, balance)
         await self.limits.reserve_item(tenant, received.item)
         stored = await self.store.put_received(tenant, received)
         await self.limits.settle_item(tenant, stored.digest, is_stored=True)

@@ -22,10 +22,13 @@ from turnlog.events.registry import LibraryEvent
 from turnlog.events.store.media_chunks import StoredMedia
 from turnlog.events.store.ports import MediaStore
 from turnlog.projections.quotas.media_limits import (
+    MediaCount,
     MediaLimitReached,
     TenantMedia,
+    count_media,
     edit_media_limit,
     find_media_reservation,
+    is_recount_due,
     list_old_reservations,
     read_media_balance,
     reserve_media,
@@ -63,6 +66,7 @@ class MediaLimitService:
     async def reconcile_balance(self, tenant: str) -> TenantMedia:
         """Settle what processes that died were storing, and return the balance after that."""
         balance = await self.load_balance(tenant)
+        await self.count_if_due(tenant, balance)
         for old in list_old_reservations(balance, self.parts.clock()):
             found = await self.store.find_media(tenant, old.digest)
             await self.settle_item(tenant, old.digest, is_stored=found is not None)
@@ -78,18 +82,36 @@ class MediaLimitService:
         """Set or remove the limit; what a tenant without one has stored is counted first."""
 
         async def decide(state: TenantMedia | None) -> Sequence[LibraryEvent]:
-            balance = (state or TenantMedia()).balance
-            stored = items = 0
+            balance, count = (state or TenantMedia()).balance, MediaCount()
             if balance.limit is None and limit is not None:
-                async for item in self.store.iterate_media(tenant):
-                    stored, items = stored + item.size, items + 1
-            event = edit_media_limit(balance, limit, stored, items)
+                count = await self._count_media(tenant, balance)
+            event = edit_media_limit(balance, limit, count, self.parts.clock())
             return () if event is None else (event,)
 
         handled = await self._balances.handle(
             tenant, MEDIA_LIMIT_FAMILY, decide, metadata, command=command
         )
         return handled.state or TenantMedia()
+
+    async def count_if_due(self, tenant: str, balance: MediaBalance) -> None:
+        """Count the media again, if uploads that were running at the first limit have ended."""
+        if not is_recount_due(balance, self.parts.clock()):
+            return
+
+        async def decide(latest: MediaBalance) -> MediaLimitEvent | None:
+            if not is_recount_due(latest, self.parts.clock()):
+                return None
+            return count_media(latest, await self._count_media(tenant, latest))
+
+        await self._change_balance(tenant, decide)
+
+    async def _count_media(self, tenant: str, balance: MediaBalance) -> MediaCount:
+        """Count what is stored; what is reserved counts when it is settled."""
+        stored = items = 0
+        async for item in self.store.iterate_media(tenant):
+            if not find_media_reservation(balance, item.digest):
+                stored, items = stored + item.size, items + 1
+        return MediaCount(stored, items)
 
     async def reserve_item(self, tenant: str, item: StoredMedia) -> None:
         """Reserve the bytes of an item that is about to be stored; raises `MediaLimitReached`.

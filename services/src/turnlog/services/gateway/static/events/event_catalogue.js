@@ -63,6 +63,7 @@ export const EVENT_FAMILIES = {
   "media-limit-edited": "prompt",
   "media-reserved": "prompt",
   "media-settled": "prompt",
+  "media-counted": "prompt",
   "override-set": "prompt",
   "override-removed": "prompt",
   "webhook-added": "prompt",
