@@ -140,16 +140,15 @@ async def test_reasoning_of_an_earlier_turn_is_not_sent_again(harbour: AgentServ
     assert "I should look." not in json.dumps(harbour.bodies[-1])
 
 
-async def open_keeping_session(harbour: AgentService) -> str:
+async def open_keeping_session(harbour: AgentService, mode: str = "keep") -> str:
     """Open a session of the shipped `agent` with a history that keeps reasoning."""
     edits = {
-        "  recent: {}": "  recent: {reasoning: keep}",
+        "  recent: {}": f"  recent: {{reasoning: {mode}}}",
         "policies:\n": f"models: {{allow: [{OTHER_MODEL}]}}\n\npolicies:\n",
     }
-    harbour.copy_shipped_blueprint("agent", "keeping-agent", edits)
-    return await harbour.open_shipped_session(
-        "keeping-agent", attributes={"instructions": "Be brief."}
-    )
+    name = f"{mode.replace('_', '-')}-agent"
+    harbour.copy_shipped_blueprint("agent", name, edits)
+    return await harbour.open_shipped_session(name, attributes={"instructions": "Be brief."})
 
 
 def find_reply(body: Mapping[str, Any], text: str) -> dict[str, Any]:
@@ -157,6 +156,8 @@ def find_reply(body: Mapping[str, Any], text: str) -> dict[str, Any]:
     (reply,) = [each for each in messages if each["content"] == text]
     return reply
 
+
+SAID_AT_NOON = build_frames({"reasoning_content": "High tide."}, {"content": "Not at noon."})
 
 SAID = build_frames({"reasoning_content": "Low tide."}, {"content": "At ten."})
 
@@ -179,6 +180,56 @@ async def test_kept_reasoning_is_sent_to_the_model_that_wrote_it_and_to_no_other
     difference = await harbour.fetch_json(f"/v1/sessions/{session}/calls/2.1/diff/3.1")
     (change,) = [each for each in difference["changes"] if each["layer"] == "reasoning"]
     assert change["what"] == "removed"
+
+
+SIGNAL = {
+    "index": 0,
+    "id": "call_1",
+    "function": {"name": "transition_phase", "arguments": '{"signal": "done"}'},
+}
+
+
+@pytest.mark.parametrize(
+    ("mode", "reasoning", "sent"),
+    [
+        pytest.param("keep", {"reasoning_content": "Low tide."}, None, id="keep"),
+        pytest.param("keep_all", {"reasoning_content": "Low tide."}, "Low tide.", id="keep all"),
+        pytest.param("keep_all", {"thinking_blocks": BLOCKS}, None, id="keep all, signed"),
+    ],
+)
+async def test_reasoning_before_a_reply_with_tool_calls_is_kept_where_the_blueprint_says_so(
+    harbour: AgentService, mode: str, reasoning: Fields, sent: str | None
+) -> None:
+    session = await open_keeping_session(harbour, mode)
+    # litellm passes on what it does not know beside a text only
+    answer = build_frames(
+        {**reasoning, "content": "At ten."}, {"tool_calls": [SIGNAL]}, finish="tool_calls"
+    )
+    await harbour.complete_turn(session, answer, text="When can I sail?")
+    assert len(await harbour.load_events(session, ToolCalled)) == 1
+    await harbour.complete_turn(session, SAID_AT_NOON, text="And at noon?")
+    await harbour.complete_turn(session, build_frames({"content": "Yes."}), text="Sure?")
+    body = harbour.bodies[-1]
+    assert [each for each in body["messages"] if each["role"] != "system"] == [
+        {"role": "user", "content": "When can I sail?"},
+        {"role": "assistant", "content": "At ten."} | ({"reasoning_content": sent} if sent else {}),
+        {"role": "user", "content": "And at noon?"},
+        {"role": "assistant", "content": "Not at noon.", "reasoning_content": "High tide."},
+        {"role": "user", "content": "Sure?"},
+    ]
+    prompt = await harbour.fetch_prompt(session, "3.1")
+    read_back = [each | each.pop("reasoning", {}) for each in prompt["messages"]]
+    assert read_back == body["messages"]
+    rules = {
+        each["rule"]
+        for each in prompt["manifest"]["parts"]
+        if each["layer"] == "reasoning" and each["treatment"] == "dropped"
+    }
+    assert rules == (
+        {"signed with tool calls that are not sent"} if "blocks" in str(reasoning) else set()
+    )
+    report = await harbour.fetch_json(f"/v1/sessions/{session}/verify")
+    assert (report["verified"], report["reproduction"]) == (True, "reproduced"), report
 
 
 async def test_redacting_a_reply_takes_its_reasoning_out_of_later_prompts(

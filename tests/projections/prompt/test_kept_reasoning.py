@@ -17,13 +17,15 @@ from tests.support.sessions.prompt_assembly import (
     parse_blueprint,
 )
 from turnlog.events.errors import Refused
-from turnlog.events.model.manifest import HistorySource, PromptPart, RequestDialect
+from turnlog.events.model.manifest import EventTextSource, HistorySource, PromptPart, RequestDialect
 from turnlog.events.recorded_reasoning import REPLY_REASONING_FIELD
+from turnlog.events.tokens import ToolRequest
 from turnlog.projections.audit.record.prompt_readback import read_prompt
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.blueprint.validation.blueprint_faults import FaultyBlueprint
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt, PromptCall
+from turnlog.projections.prompt.planned_reasoning import SIGNED_RULE
 from turnlog.projections.prompt.request_dialect import RENDERING_VERSION
 from turnlog.projections.session.commands import (
     CompleteTurn,
@@ -59,6 +61,8 @@ profiles: {chat: {default: true, call: reply}}
 
 KEEPING = parse_blueprint(WRITTEN)
 
+KEEPING_ALL = parse_blueprint(WRITTEN.replace("keep}", "keep_all}"))
+
 PLAIN = parse_blueprint(WRITTEN.replace("{reasoning: keep}", "{}"))
 
 CONDENSING = parse_blueprint(WRITTEN.replace("keep}", "keep, condense: repeats}"))
@@ -68,13 +72,20 @@ FILES = {"persona": "You are a guide."}
 THOUGHT = json.dumps({"reasoning_content": "The tide is low at ten."})
 
 
-def answer_turn(text: str, reasoning: str = "") -> CommandOrFactory:
+SIGNAL = ToolRequest(id="call_1", tool="transition_phase", arguments="{}")
+
+
+def answer_turn(
+    text: str, reasoning: str = "", tools: tuple[ToolRequest, ...] = (), raw: str | None = None
+) -> CommandOrFactory:
     return lambda state: CompleteTurn(
         attempt=get_attempt(state),
         text=text,
         finish="stop",
         spent=SAMPLE_SPENT,
         reasoning=reasoning,
+        tools=tools,
+        raw=raw,
     )
 
 
@@ -86,6 +97,8 @@ def run_turn(
     reply: str = "Yes.",
     blueprint: Blueprint = KEEPING,
     call: PromptCall = REPLY_CALL,
+    tools: tuple[ToolRequest, ...] = (),
+    raw: str | None = None,
 ) -> SessionScenario:
     """Submit a turn, record its prompt, and answer it with what was reasoned."""
     claimed = session.apply_steps(SubmitTurn(text=text, policies=Policies()), claim_turn())
@@ -96,7 +109,7 @@ def run_turn(
         parameters={},
         manifest=found.manifest,
     )
-    return claimed.apply_steps(fixed, answer_turn(reply, reasoning))
+    return claimed.apply_steps(fixed, answer_turn(reply, reasoning, tools, raw))
 
 
 def run_turns(*reasoned: str, blueprint: Blueprint = KEEPING) -> SessionScenario:
@@ -176,6 +189,87 @@ def test_reasoning_that_is_not_recorded_whole_is_left_out_and_the_manifest_says_
     assert (part.treatment, part.rule) == ("dropped", "not recorded whole")
     assert part.source is not None
     assert (part.message, part.source.model_dump()["field"]) == (None, REPLY_REASONING_FIELD)
+
+
+def run_signalling_turns(*reasoned: str, blueprint: Blueprint = KEEPING_ALL) -> SessionScenario:
+    """Answer turns with replies that come with a tool call, then one that comes alone."""
+    session = open_with_blueprint(blueprint, FILES)
+    for number, each in enumerate(reasoned, 1):
+        reply = f"Go on, {number} times."
+        session = run_turn(session, each, reply=reply, blueprint=blueprint, tools=(SIGNAL,))
+    return run_turn(session, THOUGHT, blueprint=blueprint)
+
+
+@pytest.mark.parametrize("name", ["reasoning_content", "reasoning", "thinking"])
+def test_history_that_keeps_all_reasoning_sends_that_before_a_reply_with_tool_calls(
+    name: str,
+) -> None:
+    thought = json.dumps({name: "The harbour is next."})
+    found = assemble_later(run_signalling_turns(thought, ""), KEEPING_ALL)
+    assert list_reasoning(found) == [thought, "", THOUGHT]
+    first, last = list_parts(found)
+    assert (first.message, last.message) == (2, 6)
+    assert isinstance(first.source, EventTextSource)
+    assert (first.source.field, first.source.reply_of) == ("reasoning", 1)
+    assert first.is_reply_reasoning
+    assert found.manifest.tokens == sum(part.tokens for part in found.manifest.parts)
+    assert not any(each.tool_calls for each in found.request.messages)
+
+
+def test_history_that_keeps_reasoning_has_none_before_a_reply_with_tool_calls() -> None:
+    session = run_signalling_turns(THOUGHT, blueprint=KEEPING)
+    found = assemble_later(session)
+    assert list_reasoning(found) == ["", THOUGHT]
+    assert len(list_parts(found)) == 1
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"thinking_blocks": [{"type": "thinking", "thinking": "Next.", "signature": "sig"}]},
+        {"reasoning_content": "Next.", "thinking_blocks": [{"type": "redacted_thinking"}]},
+        {"reasoning_items": [{"type": "reasoning", "id": "rs_1", "encrypted_content": "x"}]},
+        {"reasoning_details": [{"type": "reasoning.encrypted", "data": "abc"}]},
+        {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "Next."}]}]},
+    ],
+)
+def test_reasoning_that_may_be_signed_with_calls_is_left_out_and_the_manifest_says_why(
+    fields: dict[str, object],
+) -> None:
+    found = assemble_later(run_signalling_turns(json.dumps(fields)), KEEPING_ALL)
+    assert list_reasoning(found) == ["", THOUGHT]
+    dropped, kept = list_parts(found)
+    assert (dropped.treatment, dropped.rule) == ("dropped", SIGNED_RULE)
+    assert (dropped.message, kept.treatment) == (None, "kept")
+
+
+def test_reasoning_before_a_repaired_reply_with_tool_calls_is_kept() -> None:
+    session = run_turn(
+        open_with_blueprint(KEEPING_ALL, FILES),
+        THOUGHT,
+        blueprint=KEEPING_ALL,
+        tools=(SIGNAL,),
+        raw="Yes .",
+    )
+    found = assemble_later(session, KEEPING_ALL)
+    assert list_reasoning(found) == [THOUGHT]
+    (part,) = list_parts(found)
+    assert isinstance(part.source, EventTextSource)
+    assert (part.source.field, part.source.reply_of) == ("reasoning", 1)
+
+
+def test_reasoning_before_a_reply_with_tool_calls_goes_with_a_redaction_and_a_budget() -> None:
+    session = run_signalling_turns(THOUGHT, THOUGHT)
+    redacted = session.apply_steps(
+        RedactReply(turn=1, reason="wrong", rule="asked", replacement="(withheld)")
+    )
+    assert list_reasoning(assemble_later(redacted, KEEPING_ALL)) == ["", THOUGHT, THOUGHT]
+    whole = assemble_later(session, KEEPING_ALL).manifest.tokens
+    text = WRITTEN.replace("cache: auto", "budget: window").replace("keep}", "keep_all}")
+    limits = f"budget: {{window: {{tokens: {whole - 1}, ladder: [drop_oldest_pairs: {{}}]}}}}\n"
+    shorter = assemble_later(session, parse_blueprint(text + limits))
+    assert list_reasoning(shorter) == ["", THOUGHT, THOUGHT]
+    assert [each.step for each in shorter.manifest.steps] == ["drop_reasoning"]
 
 
 def test_redacted_and_excluded_turns_send_none() -> None:

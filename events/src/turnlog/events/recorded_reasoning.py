@@ -42,6 +42,11 @@ def parse_reasoning(recorded: str) -> dict[str, JsonValue] | None:
     return fields if isinstance(fields, dict) else None
 
 
+def is_plain_reasoning(fields: Mapping[str, JsonValue]) -> bool:
+    """Return whether it is nothing but text: no block that is signed, named or encrypted."""
+    return all(name in TEXT_FIELDS and isinstance(value, str) for name, value in fields.items())
+
+
 def read_reasoning_text(fields: Mapping[str, JsonValue]) -> str:
     """Return the part of it that can be read; empty if all of it is encrypted."""
     for name in TEXT_FIELDS:

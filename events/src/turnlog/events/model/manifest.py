@@ -73,6 +73,10 @@ class EventTextSource(EventModel):
     """The event's sequence."""
     field: str
     """Dotted path in the event: `text`, `attributes.language`, `answer.reasoning`, `parts.0`."""
+    reply_of: int | None = None
+    """Of reasoning: the earlier turn whose reply came with it and with tool calls. None for all
+    else, and for the reasoning of a reply that came alone, which is `answer.reasoning`.
+    """
 
 
 class BlueprintTextSource(EventModel):
@@ -297,7 +301,9 @@ class PromptPart(EventModel):
         It comes after the run, and not in the order of the messages.
         """
         source = self.source
-        return isinstance(source, EventTextSource) and source.field == REPLY_REASONING_FIELD
+        if not isinstance(source, EventTextSource):
+            return False
+        return source.field == REPLY_REASONING_FIELD or source.reply_of is not None
 
 
 class CounterRef(EventModel):

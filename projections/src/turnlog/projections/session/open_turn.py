@@ -290,6 +290,8 @@ class OpenTurn:
     call: CurrentCall = FIRST_CALL
     answers: tuple[AnsweredCall, ...] = ()
     """The answers after which the turn continued, oldest first."""
+    replied: AnsweredCall | None = None
+    """The answer that is its reply, once that is recorded with the tool calls that it came with."""
     rejected: RejectedAnswer | None = None
     """The latest rejected answer of its current call, where the model is told about it."""
     has_overflowed: bool = False

@@ -26,7 +26,7 @@ from turnlog.projections.session.token_counts import CountCorrection
 from turnlog.projections.session.tool_uses import PriorToolResults
 from turnlog.projections.session.turn_summaries import HistorySummary
 
-FOLD_VERSION: Final = 26
+FOLD_VERSION: Final = 27
 """Raise it whenever the fold yields another state for the same events; this voids old snapshots."""
 
 MAX_RECENT_TURNS: Final = 512
@@ -84,9 +84,7 @@ class SettledTurnRef:
     is_kept: bool = False
     """Whether windows include a turn that was cancelled or failed; its reply says that it was."""
     reasoning: ReasoningRef | None = None
-    """What the model reasoned before the reply; None if nothing is on record, if the reply came
-    with tool calls, or if it was redacted.
-    """
+    """What the model reasoned before the reply; None if that is not on record, or was redacted."""
     characters: int = field(init=False, repr=False, compare=False)
     """Characters the turn takes in a window; 0 when no window includes it."""
 

@@ -44,6 +44,8 @@ class ReasoningRef:
     said: TextRef
     model: str
     """The model, which alone can be sent it again."""
+    reply_of: int | None = None
+    """The turn, if its reply came with tool calls; None if it came alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,7 @@ CondenseMode = Literal["duplicates", "repeats"]
 """Which parts of a history are shortened."""
 
 
-ReasoningMode = Literal["keep"]
+ReasoningMode = Literal["keep", "keep_all"]
 """What becomes of the reasoning before earlier replies."""
 
 
@@ -127,6 +127,7 @@ class HistoryViewSpec(StrictModel):
     was asked repeatedly with different values (`repeats`).
     """
     reasoning: ReasoningMode | None = None
-    """`keep` sends what the model reasoned before its replies back with them, to the same model;
-    without it the reasoning of earlier turns is left out.
+    """`keep` sends what the model reasoned before its replies back with them, to the same model,
+    and `keep_all` also before those that came with tool calls; without it the reasoning of earlier
+    turns is left out.
     """

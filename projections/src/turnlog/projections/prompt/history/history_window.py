@@ -240,9 +240,10 @@ class SelectedTurns:
             for ref in (*list_shown_refs(turn, work=work), *turn.outcome_refs)
             if ref
         ]
-        if self.window.view.reasoning:
-            reasoned = (find_shown_reasoning(turn, self.window.model) for turn in self.turns)
-            shown += filter(None, reasoned)
+        if kept := self.window.view.reasoning:
+            model = self.window.model
+            reasoned = (find_shown_reasoning(turn, model, kept) for turn in self.turns)
+            shown += [each.said for each in reasoned if each]
         return [summary.said, *shown] if summary else shown
 
 
@@ -381,7 +382,7 @@ def render_history(
             model=back.model,
             work=work,
             listed_turn=listed_turn,
-            keeps_reasoning=back.view.reasoning is not None,
+            kept_reasoning=back.view.reasoning,
         )
     )
     summary_message = (

@@ -16,12 +16,13 @@ from turnlog.events.content import Digest, compute_digest
 from turnlog.events.errors import Corrupt
 from turnlog.events.model.manifest import CondenseRule
 from turnlog.events.model.turn_events import TurnRole
+from turnlog.projections.blueprint.schema.history_specs import ReasoningMode
 from turnlog.projections.blueprint.token_counters import TokenCounter
 from turnlog.projections.prompt.chat_request import ChatMessage
 from turnlog.projections.prompt.planned_media import PlannedMedia, plan_media
-from turnlog.projections.prompt.planned_reasoning import PlannedReasoning, plan_reasoning
+from turnlog.projections.prompt.planned_reasoning import PlannedReasoning, plan_reply_reasoning
 from turnlog.projections.session.state import SettledTurnRef
-from turnlog.projections.session.text_refs import TextRef
+from turnlog.projections.session.text_refs import ReasoningRef, TextRef
 from turnlog.projections.tools.result_condensation import add_result_texts, omit_answered_results
 
 MAX_CACHED_BYTES: Final = 3_000
@@ -246,13 +247,13 @@ def build_exchanges(
     model: str = "",
     work: bool = False,
     listed_turn: int | None = None,
-    keeps_reasoning: bool = False,
+    kept_reasoning: ReasoningMode | None = None,
 ) -> Iterator[TurnExchange]:
     """Yield the exchanges of turns; a recorded turn is always rendered the same way.
 
     The work of `listed_turn` is shown without the results that another part of the prompt lists.
-    The tokens of media are those of `model`, and with `keeps_reasoning` its replies have what it
-    reasoned before them.
+    The tokens of media are those of `model`, and its replies have what it reasoned before them, as
+    far as that is kept.
     """
     for turn in turns:
         try:
@@ -290,22 +291,24 @@ def build_exchanges(
             )
         )
         shown = replace(shown, media=plan_media(turn.media, model)) if has_media else shown
-        reasoned = find_shown_reasoning(turn, model) if keeps_reasoning else None
-        yield _add_reasoning(shown, reasoned, texts[reasoned], counting) if reasoned else shown
+        reasoned = find_shown_reasoning(turn, model, kept_reasoning) if kept_reasoning else None
+        yield _add_reasoning(shown, reasoned, texts[reasoned.said], counting) if reasoned else shown
 
 
-def find_shown_reasoning(turn: SettledTurnRef, model: str) -> TextRef | None:
+def find_shown_reasoning(
+    turn: SettledTurnRef, model: str, kept: ReasoningMode
+) -> ReasoningRef | None:
     """Return what the model reasoned before the reply of a turn; None if another one did."""
     reasoned = turn.reasoning
     if reasoned is None or reasoned.model != model or not (turn.reply and turn.reply.characters):
         return None
-    return reasoned.said
+    return reasoned if reasoned.reply_of is None or kept == "keep_all" else None
 
 
 def _add_reasoning(
-    exchange: TurnExchange, ref: TextRef, text: str, counting: TokenCounter
+    exchange: TurnExchange, reasoned: ReasoningRef, text: str, counting: TokenCounter
 ) -> TurnExchange:
-    planned = plan_reasoning(ref, text, is_same_model=True)
+    planned = plan_reply_reasoning(reasoned, text)
     tokens = counting.count_tokens(planned.text) if planned.text else 0
     return replace(exchange, reasoning=planned, reasoning_tokens=tokens)
 

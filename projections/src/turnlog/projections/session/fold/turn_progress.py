@@ -283,15 +283,26 @@ def find_reply_reasoning(
 ) -> ReasoningRef | None:
     """Return what the model reasoned before the reply that an event records.
 
-    A reply beside tool calls has none: its calls, which are in no later prompt, belong to it.
+    The event of an answer with tool calls has it where the reply came with these.
     """
     opened, answer = state.open, event.answer
-    if answer is None or answer.reasoning is None or opened is None or opened.turn != event.turn:
+    if opened is None or opened.turn != event.turn:
         return None
-    if not isinstance(opened.call, PromptedCall):
+    if answer is None:
+        return _find_reasoning_beside_calls(opened, event.call)
+    if answer.reasoning is None or not isinstance(opened.call, PromptedCall):
         return None
     said = build_text_ref(recorded, REPLY_REASONING_FIELD, answer.reasoning)
     return ReasoningRef(said, opened.call.model)
+
+
+def _find_reasoning_beside_calls(opened: OpenTurn, call: str | None) -> ReasoningRef | None:
+    """Return what was reasoned before an answer that called tools and is the reply as well."""
+    # An answer that was repaired is among those after which a turn continued.
+    replied = opened.replied or (opened.answers[-1] if opened.answers else None)
+    if replied is None or replied.call != call or replied.reasoning is None:
+        return None
+    return ReasoningRef(replied.reasoning, replied.model, reply_of=opened.turn)
 
 
 def apply_attempt_started(state: SessionState, event: AttemptStarted) -> SessionState:
@@ -419,7 +430,7 @@ def advance_open_turn(
 ) -> OpenTurn:
     match event:
         case CallCompleted(text=None):
-            return opened
+            return replace(opened, replied=_build_answered_call(opened.call, recorded, event))
         case CallCompleted(attempt=attempt, call=call, text=said) if opened.querying is not None:
             answered = build_optional_text_ref(recorded, "text", said)
             return _end_query_call(opened, attempt, call, answered)

@@ -8,7 +8,7 @@ const isIncluded = (part) => (part.role ?? null) !== null;
 const hasMessage = (part) => (part.message ?? null) !== null;
 const isMedia = (part) => (part.at ?? null) !== null;
 // What was reasoned before an earlier reply comes after the run of history that the reply is in.
-const isReplyReasoning = (part) => part.source?.field === "answer.reasoning";
+const isReplyReasoning = ({ source }) => source?.field === "answer.reasoning" || (source?.reply_of ?? null) !== null;
 const isHistory = (part) => part.source?.view !== undefined;
 
 // The texts of a message, whose content is a list where it has pictures, recordings or files.
