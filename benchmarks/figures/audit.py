@@ -162,6 +162,7 @@ async def _measure_verify(url: str, folder: Path) -> VerifyCost:
             command_handler=build_command_handler(on),
             library_log=on.library,
             alerts_log=on.alerts,
+            reads_log=on.reads,
             store=store,
         )
         began, own = time.perf_counter(), time.process_time()

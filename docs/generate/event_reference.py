@@ -31,6 +31,7 @@ from turnlog.contract.stream_payloads import (
 )
 from turnlog.events.content import compute_digest
 from turnlog.events.model.alert_events import AlertRuleEvent, KnownAlertEvent
+from turnlog.events.model.installation.read_events import RecordRead
 from turnlog.events.model.knowledge_events import KnowledgeEvent
 from turnlog.events.model.override_events import OverrideEvent
 from turnlog.events.model.quota_events import MediaLimitEvent, QuotaEvent
@@ -41,12 +42,14 @@ from turnlog.events.registry import (
     EVENT_TYPES,
     LIBRARY_EVENT_TYPES,
     LIBRARY_FAMILIES,
+    READ_EVENT_TYPES,
     TENANT_EVENT_TYPES,
     format_event_name,
 )
 from turnlog.events.subjects import (
     ALERT_HISTORY,
     LIBRARY_HISTORY,
+    READ_HISTORY,
     REPUBLISH_PREFIX,
     SESSION_HISTORY,
     TOKENS_STREAM,
@@ -68,8 +71,8 @@ PAGE = FOLDER / "events.md"
 
 SCHEMA_DESCRIPTION = (
     "What Turnlog publishes about events: stored events (StoredEvent, StoredLibraryEvent, "
-    "StoredAlertEvent), pages of them, and the server-sent events of streams (TurnStreamEvent, "
-    "EventStreamEvent)."
+    "StoredAlertEvent, StoredReadEvent), pages of them, and the server-sent events of streams "
+    "(TurnStreamEvent, EventStreamEvent)."
 )
 
 EXAMPLES: tuple[tuple[str, TurnStreamPayload], ...] = (
@@ -329,6 +332,7 @@ class _PageWriter:
         by_family["webhook"] = list(get_args(WebhookEvent))
         by_family["rule of an alert"] = list(get_args(AlertRuleEvent))
         by_family["alert"] = list(get_args(KnownAlertEvent))
+        by_family["log of reads"] = [RecordRead]
         for family, kinds in by_family.items():
             yield f"\n## Events: {family}"
             for kind in kinds:
@@ -395,6 +399,7 @@ _HISTORIES: Final[Mapping[HistoryKind, Mapping[str, Any]]] = {
     SESSION_HISTORY: EVENT_TYPES,
     LIBRARY_HISTORY: LIBRARY_EVENT_TYPES,
     ALERT_HISTORY: ALERT_EVENT_TYPES,
+    READ_HISTORY: READ_EVENT_TYPES,
 }
 
 

@@ -38,7 +38,7 @@ pytestmark = [
 
 SERVERS = ("nats-1", "nats-2", "nats-3")
 
-STREAMS = ("SESSIONS", "LIBRARY", "ALERTS", "BLOBS", "SNAPSHOTS", "TOKENS")
+STREAMS = ("SESSIONS", "LIBRARY", "ALERTS", "READS", "BLOBS", "SNAPSHOTS", "TOKENS")
 
 LONG = 60.0
 """A bound on hanging."""
@@ -171,7 +171,13 @@ async def test_documented_program_copies_the_log_of_a_single_server_to_the_clust
         if block.language == "python" and "copy_streams" in block.code
     )
     (tmp_path / "copy_streams.py").write_text(program)
-    subjects = {"SESSIONS": "session", "LIBRARY": "library", "ALERTS": "alert", "BLOBS": "blob"}
+    subjects = {
+        "SESSIONS": "session",
+        "LIBRARY": "library",
+        "ALERTS": "alert",
+        "READS": "read",
+        "BLOBS": "blob",
+    }
     async with (
         await NatsServer.start(NatsConfig(data_dir=tmp_path / "single")) as single,
         await nats.connect(single.url) as alone,

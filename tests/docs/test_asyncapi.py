@@ -74,6 +74,8 @@ def test_every_type_of_events_has_a_channel_with_its_subject() -> None:
     for wire_type, event in ALERT_EVENT_TYPES.items():
         (only,) = [each for each in channels if format_event_name(wire_type) in each["messages"]]
         assert only["address"] == f"alert.{{tenant}}.{{alert}}.{event.leaf}"
+    # Consumers have no access to the log of reads.
+    assert "record-read" not in document["components"]["messages"]
     tokens = document["channels"]["tokens"]["address"]
     assert tokens.format(tenant="t", session="s", turn=3) == build_token_subject("t", "s", 3)
 

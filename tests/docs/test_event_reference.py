@@ -29,6 +29,8 @@ GOLDEN_EVENTS: Final = sorted((ROOT / "tests/events/golden").glob("*.json"))
 
 GOLDEN_LIBRARY_EVENTS: Final = sorted((ROOT / "tests/events/golden_library").glob("*.json"))
 
+GOLDEN_READ_EVENTS: Final = sorted((ROOT / "tests/events/golden_reads").glob("*.json"))
+
 GOLDEN_ALERT_EVENTS: Final = sorted((ROOT / "tests/events/golden_alerts").glob("*.json"))
 
 
@@ -59,6 +61,11 @@ def test_every_released_library_event_matches_its_schema(path: Path) -> None:
 @pytest.mark.parametrize("path", GOLDEN_ALERT_EVENTS, ids=lambda path: path.stem)
 def test_every_released_event_of_alerts_matches_its_schema(path: Path) -> None:
     assert list_event_faults(json.loads(path.read_bytes()), "StoredAlertEvent") == []
+
+
+@pytest.mark.parametrize("path", GOLDEN_READ_EVENTS, ids=lambda path: path.stem)
+def test_every_released_event_of_reads_matches_its_schema(path: Path) -> None:
+    assert list_event_faults(json.loads(path.read_bytes()), "StoredReadEvent") == []
 
 
 @pytest.mark.slow("whole logs are compared with the published schema")

@@ -16,9 +16,7 @@ from turnlog.events.jetstream.stream_setup import RECORD_STREAMS, StreamOptions,
 from turnlog.events.jetstream.work_queue import WorkQueueOptions, ensure_work_queue
 from turnlog.events.model.turn_events import TurnCancelled, TurnReleased
 from turnlog.events.subjects import (
-    ALERTS_STREAM,
     BLOBS_STREAM,
-    LIBRARY_STREAM,
     SESSIONS_STREAM,
     SNAPSHOTS_STREAM,
     TOKENS_STREAM,
@@ -31,7 +29,7 @@ from turnlog.services.platform.nats_server import NatsServer
 async def test_missing_streams_are_created_with_durable_settings(own_server: NatsServer) -> None:
     async with open_client(own_server.url, StreamOptions(token_retention=60)) as client:
         js = client.connection.nc.jetstream()
-        lasting = (SESSIONS_STREAM, LIBRARY_STREAM, ALERTS_STREAM, BLOBS_STREAM, SNAPSHOTS_STREAM)
+        lasting = (*RECORD_STREAMS, SNAPSHOTS_STREAM)
         made = {name: (await js.stream_info(name)).config for name in lasting}
         for config in made.values():
             assert config.storage == api.StorageType.FILE

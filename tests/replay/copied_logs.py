@@ -32,6 +32,7 @@ from turnlog.events.subjects import (
     ALERT_HISTORY,
     BLOBS_STREAM,
     LIBRARY_HISTORY,
+    READ_HISTORY,
     SESSIONS_STREAM,
     build_blob_subject,
 )
@@ -140,6 +141,7 @@ async def list_findings(
             command_handler=sessions,
             library_log=MemoryLog(kind=LIBRARY_HISTORY),
             alerts_log=MemoryLog(kind=ALERT_HISTORY),
+            reads_log=MemoryLog(kind=READ_HISTORY),
             store=store,
             means=get_verification_means(),
         )

@@ -9,7 +9,7 @@ from tests.support.sessions.reproduction_checks import get_verification_means
 from tests.support.sessions.session_harness import TENANT, SessionHarness
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.events.store.ports import RawEvent
-from turnlog.events.subjects import ALERT_HISTORY
+from turnlog.events.subjects import ALERT_HISTORY, READ_HISTORY
 from turnlog.projections.store.engine import open_store
 from turnlog.services.audit.verify_service import VerifyService
 
@@ -43,6 +43,7 @@ async def test_checkpoint_ends_at_the_position_of_its_last_event(tmp_path: Path)
         command_handler=house.sessions,
         library_log=house.segments,
         alerts_log=MemoryLog(kind=ALERT_HISTORY),
+        reads_log=MemoryLog(kind=READ_HISTORY),
         store=store,
         means=get_verification_means(),
     )

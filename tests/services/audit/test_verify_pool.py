@@ -22,7 +22,7 @@ from tests.support.sessions.session_harness import TENANT, SessionHarness
 from turnlog.events.errors import Unavailable
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.events.store.ports import RawEvent
-from turnlog.events.subjects import ALERT_HISTORY
+from turnlog.events.subjects import ALERT_HISTORY, READ_HISTORY
 from turnlog.projections.store.engine import ReadModelStore, open_store
 from turnlog.projections.store.schema.schema_migration import prepare_schema
 from turnlog.services.audit.verify_pool import (
@@ -70,6 +70,7 @@ def build_verify_service(
         command_handler=house.sessions,
         library_log=house.segments,
         alerts_log=MemoryLog(kind=ALERT_HISTORY),
+        reads_log=MemoryLog(kind=READ_HISTORY),
         store=store,
         means=get_verification_means(),
         open_verifier=verifiers,

@@ -34,7 +34,7 @@ from turnlog.events.store.ports import (
     SnapshotStore,
     TokenStream,
 )
-from turnlog.events.subjects import ALERT_HISTORY, LIBRARY_HISTORY
+from turnlog.events.subjects import ALERT_HISTORY, LIBRARY_HISTORY, READ_HISTORY
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.projections.store.read.row_lookups import CommandLookup
@@ -99,6 +99,8 @@ class LogBackend(Protocol):
     @property
     def alerts(self) -> EventLog: ...
     @property
+    def reads(self) -> EventLog: ...
+    @property
     def blobs(self) -> BlobStore: ...
     @property
     def media(self) -> MediaStore: ...
@@ -115,6 +117,7 @@ class MemoryBackend:
     log: MemoryLog = field(default_factory=MemoryLog)
     library: MemoryLog = field(default_factory=lambda: MemoryLog(kind=LIBRARY_HISTORY))
     alerts: MemoryLog = field(default_factory=lambda: MemoryLog(kind=ALERT_HISTORY))
+    reads: MemoryLog = field(default_factory=lambda: MemoryLog(kind=READ_HISTORY))
     blobs: MemoryBlobStore = field(default_factory=MemoryBlobStore)
     media: MemoryMediaStore = field(default_factory=MemoryMediaStore)
     snapshots: MemorySnapshotStore = field(default_factory=MemorySnapshotStore)
@@ -151,6 +154,7 @@ def build_use_case_parts(
         webhooks=WebhookService(build_library_parts(backend, "/turnlog/gateway")),
         webhook_settings=settings,
         alerts=build_alert_service(backend, "/turnlog/gateway"),
+        reads=backend.reads,
         segment_service=build_segment_service(backend, "gateway"),
         knowledge_service=build_knowledge_service(backend, "gateway"),
         knowledge_search=IndexedKnowledge(

@@ -88,7 +88,7 @@ async def test_consumer_login_cannot_publish(login: ConsumerLogin, subject: str)
     # The client repeats the server's message in small letters.
     refusal = await login.take_refusal()
     assert f'permissions violation for publish to "{subject.lower()}"' in refusal
-    for stream in ("SESSIONS", "LIBRARY", "ALERTS", "BLOBS", "SNAPSHOTS", "TOKENS"):
+    for stream in ("SESSIONS", "LIBRARY", "ALERTS", "READS", "BLOBS", "SNAPSHOTS", "TOKENS"):
         state = (await login.services.connection.nc.jetstream().stream_info(stream)).state
         assert state.messages == 0
 

@@ -20,6 +20,7 @@ from turnlog.events.content import Digest, compute_digest
 from turnlog.events.envelope import TYPE_START, ChainHead, Envelope, EventHeader, RecordedEvent
 from turnlog.events.errors import Corrupt, Refused, TooLarge
 from turnlog.events.model.alert_events import KnownAlertEvent
+from turnlog.events.model.installation.read_events import RecordRead
 from turnlog.events.model.knowledge_events import KnowledgeEvent
 from turnlog.events.model.segment_events import SegmentEvent
 from turnlog.events.registry import (
@@ -274,6 +275,18 @@ def decode_alert_event(recorded: RecordedEvent) -> KnownAlertEvent | UnknownEven
         return kind.model_validate(event.data)
     except ValidationError as error:
         place = f"ALERTS, stream sequence {recorded.stream_sequence}"
+        raise _describe_invalid(place, error) from None
+
+
+def decode_read_event(recorded: RecordedEvent) -> RecordRead | UnknownEvent:
+    """Do the same for an event of the log of reads."""
+    event = recorded.event
+    if recorded.envelope.type != RecordRead.type or not isinstance(event, UnknownEvent):
+        return UnknownEvent(recorded.envelope.type, {})
+    try:
+        return RecordRead.model_validate(event.data)
+    except ValidationError as error:
+        place = f"READS, stream sequence {recorded.stream_sequence}"
         raise _describe_invalid(place, error) from None
 
 

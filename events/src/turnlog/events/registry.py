@@ -23,6 +23,7 @@ from turnlog.events.model.alert_events import (
 )
 from turnlog.events.model.call_events import KnownCallEvent
 from turnlog.events.model.child_events import ChildEnded, ChildSettled, KnownChildEvent
+from turnlog.events.model.installation.read_events import RecordRead
 from turnlog.events.model.knowledge_events import KNOWLEDGE_FAMILY, KnowledgeEvent
 from turnlog.events.model.memory_events import KnownMemoryEvent
 from turnlog.events.model.override_events import OVERRIDE_FAMILY, OverrideEvent
@@ -142,10 +143,17 @@ ALERT_EVENT_TYPES: Final[dict[str, type[KnownAlertEvent]]] = {
 }
 """Class of an event of alerts by wire type."""
 
-TenantEvent = LibraryEvent | KnownAlertEvent
+READ_EVENT_TYPES: Final[dict[str, type[RecordRead]]] = {RecordRead.type: RecordRead}
+"""Class of an event of the log of reads by wire type."""
+
+TenantEvent = LibraryEvent | KnownAlertEvent | RecordRead
 """The events of a tenant that belong to no session."""
 
-TENANT_EVENT_TYPES: Final[dict[str, type[TenantEvent]]] = LIBRARY_EVENT_TYPES | ALERT_EVENT_TYPES
+TENANT_EVENT_TYPES: Final[dict[str, type[TenantEvent]]] = {
+    **LIBRARY_EVENT_TYPES,
+    **ALERT_EVENT_TYPES,
+    **READ_EVENT_TYPES,
+}
 """Their classes by wire type."""
 
 AppendableEvent = KnownEvent | TenantEvent

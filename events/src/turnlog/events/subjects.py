@@ -28,6 +28,9 @@ LIBRARY_STREAM: Final = "LIBRARY"
 ALERTS_STREAM: Final = "ALERTS"
 
 
+READS_STREAM: Final = "READS"
+
+
 TOKENS_STREAM: Final = "TOKENS"
 
 
@@ -66,8 +69,8 @@ REPUBLISH_PREFIX: Final = "live"
 class HistoryKind:
     """A kind of history: the stream that holds it and the subjects of its events.
 
-    A history is chained and appended to as one: a session, a family of a tenant's library, or an
-    alert.
+    A history is chained and appended to as one: a session, a family of a tenant's library, an
+    alert, or a day of the log of reads.
     """
 
     stream: str
@@ -113,6 +116,9 @@ LIBRARY_HISTORY: Final = HistoryKind(LIBRARY_STREAM, "library", "family")
 
 
 ALERT_HISTORY: Final = HistoryKind(ALERTS_STREAM, "alert", "alert")
+
+
+READ_HISTORY: Final = HistoryKind(READS_STREAM, "read", "day")
 
 
 def build_token_subject(tenant: str, session: str, turn: int) -> str:

@@ -71,6 +71,7 @@ class ProcessComponents:
     log: JetStreamLog
     library: JetStreamLog
     alerts: JetStreamLog
+    reads: JetStreamLog
     blobs: JetStreamBlobStore
     media: JetStreamMediaStore
     snapshots: SnapshotStore
@@ -224,6 +225,7 @@ async def connect_components(
                 log=on.log,
                 library=on.library,
                 alerts=on.alerts,
+                reads=on.reads,
                 blobs=on.blobs,
                 media=on.media,
                 snapshots=AuthenticatedSnapshotStore(on.snapshots, snapshot_key),

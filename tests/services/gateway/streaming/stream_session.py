@@ -32,7 +32,7 @@ from turnlog.events.store.memory_log import (
     MemoryTokenStream,
 )
 from turnlog.events.store.ports import BlobStore, EventLog, SnapshotStore, TokenStream
-from turnlog.events.subjects import ALERT_HISTORY, LIBRARY_HISTORY
+from turnlog.events.subjects import ALERT_HISTORY, LIBRARY_HISTORY, READ_HISTORY
 from turnlog.events.tokens import AttemptAlive, AttemptReset, Token
 from turnlog.projections.blueprint.schema.blueprint_model import compute_history_reach
 from turnlog.projections.blueprint.schema.policy_specs import Policies
@@ -136,6 +136,7 @@ class StreamedSession:
             webhooks=WebhookService(parts),
             webhook_settings=settings,
             alerts=AlertService(parts, MemoryLog(kind=ALERT_HISTORY)),
+            reads=MemoryLog(kind=READ_HISTORY),
             segment_service=segment_service,
             knowledge_service=KnowledgeService(parts),
             knowledge_search=MemorySearch(()),

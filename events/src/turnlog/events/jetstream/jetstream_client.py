@@ -59,6 +59,7 @@ from turnlog.events.store.ports import (
 from turnlog.events.subjects import (
     ALERT_HISTORY,
     LIBRARY_HISTORY,
+    READ_HISTORY,
     SESSION_HISTORY,
     SNAPSHOTS_STREAM,
     HistoryKind,
@@ -387,6 +388,7 @@ class JetStreamClient:
     log: JetStreamLog
     library: JetStreamLog
     alerts: JetStreamLog
+    reads: JetStreamLog
     blobs: JetStreamBlobStore
     media: JetStreamMediaStore
     snapshots: JetStreamSnapshotStore
@@ -403,11 +405,13 @@ def build_client(
     events = build_event_feed(SESSION_HISTORY.build_filter(tenant, session))
     library = build_event_feed(LIBRARY_HISTORY.build_filter(tenant))
     alerts = build_event_feed(ALERT_HISTORY.build_filter(tenant))
+    reads = build_event_feed(READ_HISTORY.build_filter(tenant))
     return JetStreamClient(
         connection=connection,
         log=JetStreamLog(connection=connection, feed=events),
         library=JetStreamLog(connection=connection, kind=LIBRARY_HISTORY, feed=library),
         alerts=JetStreamLog(connection=connection, kind=ALERT_HISTORY, feed=alerts),
+        reads=JetStreamLog(connection=connection, kind=READ_HISTORY, feed=reads),
         blobs=JetStreamBlobStore(connection),
         media=JetStreamMediaStore(JetStreamBlobStore(connection)),
         snapshots=JetStreamSnapshotStore(connection),

@@ -1,7 +1,7 @@
 """Configuration of the streams, and their creation and verification.
 
-SESSIONS, LIBRARY, ALERTS, BLOBS and SNAPSHOTS are durable; TOKENS is kept in memory for a short
-time. The first four are the record: the server denies every delete and purge in them, and the
+SESSIONS, LIBRARY, ALERTS, READS, BLOBS and SNAPSHOTS are durable; TOKENS is kept in memory for a
+short time. The first five are the record: the server denies every delete and purge in them, and the
 denial can never be lifted. Nothing of Turnlog needs one: erasing a text is a matter of its key,
 snapshots are replaced by later ones, and tokens expire.
 
@@ -35,6 +35,8 @@ from turnlog.events.subjects import (
     BLOBS_STREAM,
     LIBRARY_HISTORY,
     LIBRARY_STREAM,
+    READ_HISTORY,
+    READS_STREAM,
     REPUBLISH_PREFIX,
     SESSION_HISTORY,
     SESSIONS_STREAM,
@@ -54,7 +56,13 @@ JetStreamConfig = dict[str, JsonValue]
 DELETE_DENIALS: Final[JetStreamConfig] = {"deny_delete": True, "deny_purge": True}
 """Settings by which a stream keeps every message; a server can add them and never remove them."""
 
-RECORD_STREAMS: Final = (SESSIONS_STREAM, LIBRARY_STREAM, ALERTS_STREAM, BLOBS_STREAM)
+RECORD_STREAMS: Final = (
+    SESSIONS_STREAM,
+    LIBRARY_STREAM,
+    ALERTS_STREAM,
+    READS_STREAM,
+    BLOBS_STREAM,
+)
 """The streams that are the record: none of their messages may ever be missing."""
 
 
@@ -95,6 +103,10 @@ def build_durable_streams(terms: StreamOptions) -> tuple[JetStreamConfig, ...]:
         },
         {
             **_build_append_only_stream(terms, ALERTS_STREAM, ALERT_HISTORY.build_filter()),
+            "allow_atomic": True,
+        },
+        {
+            **_build_append_only_stream(terms, READS_STREAM, READ_HISTORY.build_filter()),
             "allow_atomic": True,
         },
         _build_append_only_stream(terms, BLOBS_STREAM, ALL_BLOB_SUBJECTS),

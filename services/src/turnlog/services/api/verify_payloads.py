@@ -103,7 +103,7 @@ class VerifyFindingLine(ResponseModel):
 
     kind: Literal["finding"] = "finding"
     """The discriminator of the lines."""
-    log: Literal["sessions", "library", "alerts", "blobs"]
+    log: Literal["sessions", "library", "alerts", "reads", "blobs"]
     """The stream at fault."""
     session: str | None
     """The session id, the family of the library, or the alert; null for the whole stream."""

@@ -1,4 +1,4 @@
-"""Verification of one session, or of a tenant's whole log with its library and alerts.
+"""Verification of one session, or of a tenant's whole log with its library, alerts and reads.
 
 A whole log is read twice. The first pass goes in stream order, reads only the chain links of the
 stored bytes and keeps one small record for each session. The second pass verifies session by
@@ -88,7 +88,7 @@ class VerifyProgress:
     """Events in all, or stream positions in the first stage."""
 
 
-RecordPart = Literal["sessions", "library", "alerts", "blobs"]
+RecordPart = Literal["sessions", "library", "alerts", "reads", "blobs"]
 """A stream of the record."""
 
 
@@ -98,7 +98,7 @@ class LocatedFinding:
 
     log: RecordPart
     key: ChainKey | None
-    """The session, the family of the library, or the alert; None for the whole stream."""
+    """The session, the family of the library, the alert, or the day; None for the whole stream."""
     finding: AuditFinding
     hole: StreamHole | None = None
     """What the finding describes, if it is a hole of the stream."""
@@ -123,6 +123,7 @@ class VerifyService:
     command_handler: CommandHandler
     library_log: EventLog
     alerts_log: EventLog
+    reads_log: EventLog
     store: ReadModelStore
     means: VerificationContext = field(
         default_factory=lambda: VerificationContext(collect_installed())
@@ -277,6 +278,7 @@ class VerifyService:
         others = _TenantChains(
             library=ChainVerifier(witness.list_library_heads() if witness else {}),
             alerts=ChainVerifier(witness.list_alert_heads() if witness else {}),
+            reads=ChainVerifier(witness.list_read_heads() if witness else {}),
         )
         async with aclosing(self._check_streams(chains, others)) as checked:
             async for step in checked:
@@ -336,6 +338,7 @@ class VerifyService:
         checks = (
             self._check_tenant_chains("library", self.library_log, others.library),
             self._check_tenant_chains("alerts", self.alerts_log, others.alerts),
+            self._check_tenant_chains("reads", self.reads_log, others.reads),
         )
         for check in checks:
             async with aclosing(check) as findings:
@@ -343,7 +346,7 @@ class VerifyService:
                     yield each
 
     async def _check_tenant_chains(
-        self, name: Literal["library", "alerts"], log: EventLog, chains: ChainVerifier
+        self, name: Literal["library", "alerts", "reads"], log: EventLog, chains: ChainVerifier
     ) -> AsyncGenerator[LocatedFinding]:
         """Check the chains of a stream that has no sessions."""
         async with aclosing(scan_log(log, None)) as parts:
@@ -445,7 +448,9 @@ class VerifyService:
         """Return a checkpoint of all heads; raise `Corrupt` where a chain is broken."""
         identity = await self.command_handler.log.get_identity(self.tenant)
         chains = ChainVerifier()
-        others = _TenantChains(library=ChainVerifier(), alerts=ChainVerifier())
+        others = _TenantChains(
+            library=ChainVerifier(), alerts=ChainVerifier(), reads=ChainVerifier()
+        )
         async for step in self._check_chains(chains, others):
             if isinstance(step, LocatedFinding):
                 place = f"{step.key[1]}, event {step.finding.sequence}" if step.key else "stream"
@@ -459,6 +464,7 @@ class VerifyService:
             sessions=build_checkpoint_heads(chains.ends),
             library=build_checkpoint_heads(others.library.ends),
             alerts=build_checkpoint_heads(others.alerts.ends),
+            reads=build_checkpoint_heads(others.reads.ends),
         )
 
 
@@ -468,11 +474,12 @@ class _TenantChains:
 
     library: ChainVerifier
     alerts: ChainVerifier
+    reads: ChainVerifier
 
     def count_events(self) -> int:
         """Return how many events they have."""
-        ends = (*self.library.ends.values(), *self.alerts.ends.values())
-        return sum(end.event_count for end in ends)
+        checked = (self.library, self.alerts, self.reads)
+        return sum(end.event_count for each in checked for end in each.ends.values())
 
 
 @dataclass(frozen=True, slots=True)

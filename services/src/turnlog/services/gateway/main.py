@@ -141,6 +141,7 @@ def _create_use_case_parts(
         webhooks=components.create_webhook_service(),
         webhook_settings=settings,
         alerts=components.create_alert_service(),
+        reads=components.reads,
         segment_service=components.create_segment_service(),
         knowledge_service=components.create_knowledge_service(),
         knowledge_search=components.create_knowledge_search(),

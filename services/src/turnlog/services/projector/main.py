@@ -132,6 +132,7 @@ def _create_scrub(parts: ProcessComponents) -> RecordScrub:
         log=parts.log,
         library=parts.library,
         alerts=parts.alerts,
+        reads=parts.reads,
         blobs=parts.blobs,
         clock=read_clock,
     )

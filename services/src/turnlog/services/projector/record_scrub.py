@@ -31,6 +31,7 @@ from turnlog.events.subjects import (
     ALERTS_STREAM,
     BLOBS_STREAM,
     LIBRARY_STREAM,
+    READS_STREAM,
     SESSIONS_STREAM,
     TOKENS_STREAM,
 )
@@ -69,6 +70,7 @@ class RecordScrub:
     log: EventLog
     library: EventLog
     alerts: EventLog
+    reads: EventLog
     blobs: BlobStore
     clock: Callable[[], datetime]
 
@@ -78,6 +80,7 @@ class RecordScrub:
             SESSIONS_STREAM: lambda after: self.log.stream_raw_events(None, after, live=False),
             LIBRARY_STREAM: lambda after: self.library.stream_raw_events(None, after, live=False),
             ALERTS_STREAM: lambda after: self.alerts.stream_raw_events(None, after, live=False),
+            READS_STREAM: lambda after: self.reads.stream_raw_events(None, after, live=False),
             BLOBS_STREAM: self.blobs.stream_raw_blobs,
         }
         notes = ScrubNotes(JetStreamSnapshotStore(self.connection))

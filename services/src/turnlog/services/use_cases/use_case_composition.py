@@ -103,6 +103,8 @@ class UseCaseParts:
     webhook_settings: WebhookSettings
     alerts: AlertService
     """The rules of alerts, and what became of each."""
+    reads: EventLog
+    """The log of reads."""
     store: ReadModelStore
     """The store of the read models."""
     projection_signal: ProjectionSignal
@@ -285,6 +287,7 @@ class _UseCaseBuilder:
             command_handler=self.handler,
             library=self.parts.library,
             alerts=self.parts.alerts.alerts,
+            reads=self.parts.reads,
             store=self.parts.store,
             projection_signal=self.parts.projection_signal,
             log_scan_slots=self.log_scan_slots,

@@ -21,7 +21,7 @@ HeadDigest = Annotated[Digest, Field(pattern=SHA256_PATTERN)]
 
 
 class CheckpointHead(BaseModel):
-    """The head of one session, one family of the library, or one alert."""
+    """The head of a session, a family of the library, an alert, or a day of reads."""
 
     model_config = _MODEL_CONFIG
 
@@ -54,6 +54,8 @@ class AuditCheckpoint(BaseModel):
     """The head of each family, by name."""
     alerts: Annotated[dict[str, CheckpointHead], Field(exclude_if=lambda heads: not heads)] = {}
     """The head of each alert, by name; absent without any, as in those of earlier releases."""
+    reads: Annotated[dict[str, CheckpointHead], Field(exclude_if=lambda heads: not heads)] = {}
+    """The head of each day of the log of reads; absent without any."""
 
     @property
     def signed_bytes(self) -> bytes:
@@ -71,6 +73,10 @@ class AuditCheckpoint(BaseModel):
     def list_alert_heads(self) -> dict[ChainKey, WitnessedHead]:
         """Return the heads of the alerts."""
         return _build_witnessed_heads(self.tenant, self.alerts)
+
+    def list_read_heads(self) -> dict[ChainKey, WitnessedHead]:
+        """Return the heads of the days of the log of reads."""
+        return _build_witnessed_heads(self.tenant, self.reads)
 
 
 class CheckpointSignature(BaseModel):

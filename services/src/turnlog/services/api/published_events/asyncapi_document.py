@@ -181,7 +181,8 @@ def iterate_members(schema: object) -> Iterator[tuple[str, object]]:
 
 def _build_messages() -> dict[str, JsonSchema]:
     messages: dict[str, JsonSchema] = {}
-    for wire_type, kind in (EVENT_TYPES | TENANT_EVENT_TYPES).items():
+    # Consumers have no access to the log of reads.
+    for wire_type, kind in (each for types in _HISTORIES.values() for each in types.items()):
         messages[format_event_name(wire_type)] = {
             "name": wire_type,
             "summary": " ".join((kind.__doc__ or "").split("\n\n")[0].split()),

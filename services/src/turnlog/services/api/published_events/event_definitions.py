@@ -28,6 +28,7 @@ from turnlog.events.registry import (
     EVENT_NAMES,
     EVENT_TYPES,
     LIBRARY_EVENT_TYPES,
+    READ_EVENT_TYPES,
     TENANT_EVENT_TYPES,
 )
 from turnlog.events.tokens import TokenEvent
@@ -127,7 +128,7 @@ class _DefinitionBuilder:
         return renamed
 
     def add_stored_events(self) -> None:
-        """Add the envelope, the events of sessions, library and alerts, and each union."""
+        """Add the envelope, the events of sessions, library, alerts and reads, and each union."""
         kinds: tuple[type[BaseModel], ...] = (*EVENT_TYPES.values(), *TENANT_EVENT_TYPES.values())
         self._add_models(kinds, "validation", are_data=True)
         self.definitions["EventEnvelope"] = _build_envelope()
@@ -149,6 +150,9 @@ class _DefinitionBuilder:
             "StoredLibraryEvent", "A stored event of the segment library.", LIBRARY_EVENT_TYPES
         )
         self._add_event_union("StoredAlertEvent", "A stored event of an alert.", ALERT_EVENT_TYPES)
+        self._add_event_union(
+            "StoredReadEvent", "A stored event of the log of reads.", READ_EVENT_TYPES
+        )
 
     def _add_event_union(
         self, name: str, description: str, kinds: Mapping[str, type[BaseModel]]

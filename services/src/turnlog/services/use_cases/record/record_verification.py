@@ -56,6 +56,8 @@ class RecordVerification:
     """The log of the library."""
     alerts: EventLog
     """The log of alerts."""
+    reads: EventLog
+    """The log of reads."""
     store: ReadModelStore
     projection_signal: ProjectionSignal
     log_scan_slots: LogScanSlots
@@ -70,6 +72,7 @@ class RecordVerification:
             command_handler=self.command_handler,
             library_log=self.library,
             alerts_log=self.alerts,
+            reads_log=self.reads,
             store=self.store,
             open_verifier=self.open_verifier,
         )
@@ -104,7 +107,7 @@ class RecordVerification:
     def verify_log(
         self, tenant: str, witness: AuditCheckpoint | None = None
     ) -> AsyncGenerator[VerifyLine]:
-        """Verify sessions, library and alerts; yield progress and findings, then a summary.
+        """Verify sessions, library, alerts and reads; yield progress and findings, then a summary.
 
         With a checkpoint, it is also verified that the log still contains every head of it; its
         signature is for the caller to check.

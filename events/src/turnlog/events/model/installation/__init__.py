@@ -1,0 +1,1 @@
+"""Events of an installation: who may use it."""
