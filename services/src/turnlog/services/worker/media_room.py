@@ -1,11 +1,11 @@
 """Room in memory for the pictures, recordings and files of all calls that a process makes.
 
-A request has its media several times in memory, from when they are read to the end of the answer,
-and what comes with an answer, or as the result of a tool, is there until it is stored. There is a
-room for each of the three: a call that waits with a picture of its answer holds what it has sent,
-and would wait for itself. A
-call whose media do not fit beside those of the others waits until some of these have ended, in
-the order in which calls came. Calls without media never wait.
+A request has its media several times in memory, from when they are read to the end of the answer.
+What comes with an answer, or as the result of a tool, is there until it is stored, and a large
+frame of an answer until it is parsed. There is a room for each of the four: a call that waits with
+a picture of its answer holds what it has sent, and would wait for itself. A call whose media do not
+fit beside those of the others waits until some of these have ended, in the order in which calls
+came. Calls without media never wait.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 litellm reads error bodies and frames whole: an error of 250 kB takes 0.84 s of processor time on
 the event loop, and 0.24 s when it is cut (`python -m benchmarks.library_patches`). So the body of
 an error is cut, and an answer fails where a frame or the whole body is too large. Other tasks run
-every few kilobytes, however fast those come.
+every few kilobytes, however fast those come. A frame with a picture may be large, so all calls of a
+process reserve memory for theirs from one room, and wait without reading where it is full.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from collections.abc import (
     Callable,
     Mapping,
 )
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from functools import partial
 from typing import Final, NoReturn, cast
 
 import httpx
 
-from turnlog.services.worker.model.call_timeouts import find_reading_timer
+from turnlog.services.worker.media_room import MediaRoom, MediaShare
+from turnlog.services.worker.model.call_timeouts import CallTimer, find_reading_call
 from turnlog.services.worker.model.model_types import ModelFailure
 
 MAX_ERROR_BYTES: Final = 8_192
@@ -35,6 +37,9 @@ MAX_FRAME_BYTES: Final = 256 * 1024
 
 MAX_MEDIA_FRAME_BYTES: Final = 12 * 1024**2
 """Maximum size of a frame with a picture or a recording in base64, which parsers only copy."""
+
+MAX_HELD_FRAME_BYTES: Final = 4 * MAX_MEDIA_FRAME_BYTES
+"""Bytes of the large frames that all calls of a process may have begun to read: four at a time."""
 
 _MEDIA_MARK: Final = re.compile(rb';base64,|"(?:data|file_data)"\s*:\s*"')
 """How such a frame is recognised."""
@@ -119,6 +124,16 @@ class FrameBounds:
         return frames
 
 
+async def reserve_frame(share: MediaShare, timer: CallTimer | None) -> None:
+    """Reserve memory for a large frame that has begun, unless it is reserved.
+
+    A call whose frame has no room beside those of others waits, which is no silence of its server.
+    """
+    if not share.size and not share.try_reserve(MAX_MEDIA_FRAME_BYTES):
+        with timer.suspend_silence() if timer else nullcontext():
+            await share.wait_for_room()
+
+
 def _check_size(frame: bytearray) -> None:
     if len(frame) <= MAX_FRAME_BYTES:
         return
@@ -147,7 +162,10 @@ class BoundedBody(httpx.AsyncByteStream):
         self._body = body
         self._is_error = response.status_code >= httpx.codes.BAD_REQUEST
         self._bounds = FrameBounds(response.headers.get("content-type", ""))
-        self._timer = find_reading_timer()
+        call = find_reading_call()
+        self._timer = call.timer if call else None
+        room = MediaRoom(MAX_HELD_FRAME_BYTES)
+        self._share = call.frame_share if call else MediaShare(room)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         pieces = self._cut_error() if self._is_error else self._check_frames()
@@ -173,10 +191,16 @@ class BoundedBody(httpx.AsyncByteStream):
             async for piece in pieces:
                 if self._bounds.add_bytes(piece) and self._timer is not None:
                     self._timer.mark_alive()
+                is_in_large_frame = self._bounds.is_in_large_frame
+                if is_in_large_frame:
+                    await reserve_frame(self._share, self._timer)
                 held += piece
-                if not self._bounds.is_in_large_frame or len(held) >= _LONG_PIECE_BYTES:
+                if not is_in_large_frame or len(held) >= _LONG_PIECE_BYTES:
                     yield bytes(held)
                     held.clear()
+                if self._share.size and not is_in_large_frame:
+                    # Only now: the library has parsed it when it reads on.
+                    self._share.release()
         self._bounds.check_rest()
         if held:
             yield bytes(held)

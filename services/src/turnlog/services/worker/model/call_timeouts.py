@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from turnlog.projections.blueprint.schema.timeout_specs import TimeoutSpec
+from turnlog.services.worker.media_room import MediaShare
 from turnlog.services.worker.model.model_types import FailureCode, ModelFailure
 from turnlog.services.worker.model.provider_errors import map_error
 
@@ -80,6 +81,7 @@ class CallTimer:
         self._token: float | None = None
         self._alive = self._began
         self._answering = False
+        self._is_silence_counted = True
         self._waiting: asyncio.Timeout | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -96,6 +98,19 @@ class CallTimer:
         if self._token is None:
             self.stop()  # The stall deadline is sooner than the time for which the timer is set
         self._token = self._loop.time()
+
+    @contextmanager
+    def suspend_silence(self) -> Generator[None]:
+        """Have only the timeout of the whole call apply while the body waits for other calls."""
+        self._is_silence_counted = False
+        try:
+            yield
+        finally:
+            self._is_silence_counted = True
+            self.mark_alive()
+        self.stop()  # It may be set for the end of the whole call
+        if self._waiting is not None:
+            self._check_deadline()
 
     async def wait_for(self, work: Awaitable[T]) -> T:
         waiting = self._waiting = asyncio.timeout(None)
@@ -133,30 +148,41 @@ class CallTimer:
             self._timer = self._loop.call_at(limit.at, self._check_deadline)
 
     def _find_deadline(self) -> CallDeadline:
+        if not self._is_silence_counted:
+            return CallDeadline(self._began + self._timeouts.total, "timeout_total")
         return find_deadline(
             self._timeouts, began=self._began, token=self._token, alive=self._alive
         )
 
 
-_READING_TIMER: Final[ContextVar[CallTimer]] = ContextVar("reading_timer")
+@dataclass(frozen=True, slots=True)
+class ReadingCall:
+    """What the response to a request of a call needs of that call while its bytes arrive."""
+
+    timer: CallTimer
+    frame_share: MediaShare
+    """What it reserves for large frames, of a room that all calls of the process share."""
+
+
+_READING_CALL: Final[ContextVar[ReadingCall]] = ContextVar("reading_call")
 
 
 @contextmanager
-def expect_bytes(timer: CallTimer) -> Generator[None]:
+def expect_bytes(call: ReadingCall) -> Generator[None]:
     """Have the responses to requests that the body sends tell a timer when bytes arrive.
 
     Libraries pass on what belongs to the answer and keep the comments that hold a connection open.
     """
-    token = _READING_TIMER.set(timer)
+    token = _READING_CALL.set(call)
     try:
         yield
     finally:
-        _READING_TIMER.reset(token)
+        _READING_CALL.reset(token)
 
 
-def find_reading_timer() -> CallTimer | None:
-    """Return the timer that wants to know of arriving bytes, if there is one."""
-    return _READING_TIMER.get(None)
+def find_reading_call() -> ReadingCall | None:
+    """Return the call that wants to know of arriving bytes, if there is one."""
+    return _READING_CALL.get(None)
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from pydantic import JsonValue
 from turnlog.events.content import encode_canonical
 from turnlog.projections.blueprint.bounded_json import InvalidJson, parse_json
 from turnlog.projections.prompt.chat_request import encode_chat_body
+from turnlog.services.worker.media_room import MediaRoom
 from turnlog.services.worker.model.answers.answer_end import build_finished
 from turnlog.services.worker.model.answers.chunk_fields import (
     get_choice,
@@ -35,9 +36,11 @@ from turnlog.services.worker.model.answers.chunk_reader import ChunkReader
 from turnlog.services.worker.model.answers.reported_usage import has_usage, read_reported_usage
 from turnlog.services.worker.model.bounded_responses import (
     MAX_ERROR_BYTES,
+    MAX_HELD_FRAME_BYTES,
     PIECE_BYTES,
     FrameBounds,
     is_compressed,
+    reserve_frame,
 )
 from turnlog.services.worker.model.call_timeouts import CallTimeouts, CallTimer, open_call_timer
 from turnlog.services.worker.model.model_types import (
@@ -154,9 +157,15 @@ def find_chat_endpoint(model: str, environ: Mapping[str, str]) -> ChatEndpoint:
 class DirectModel:
     """A `LanguageModel` of the servers in `PROTOCOL_SERVERS`; `close` it in the end."""
 
-    def __init__(self, environ: Mapping[str, str], timeouts: CallTimeouts | None = None) -> None:
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        timeouts: CallTimeouts | None = None,
+        frame_room: MediaRoom | None = None,
+    ) -> None:
         self._environ = environ
         self._timeouts = timeouts or CallTimeouts()
+        self._frame_room = frame_room or MediaRoom(MAX_HELD_FRAME_BYTES)
         self._session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
@@ -171,7 +180,7 @@ class DirectModel:
         body = _encode_body(request) if request.body is None else request.body
         answer, timeouts = ProtocolAnswer(), self._timeouts.apply_spec(request.timeouts)
         try:
-            with open_call_timer(timeouts) as timer:
+            with open_call_timer(timeouts) as timer, self._frame_room.open_share() as share:
                 response = await timer.wait_for(self._send_body(address, body, timeouts))
                 try:
                     await timer.wait_for(_check_response(response))
@@ -186,6 +195,11 @@ class DirectModel:
                             timer.mark_alive()
                             if token:
                                 timer.mark_token()
+                        if answer.is_in_large_frame:
+                            if not share.size:
+                                await timer.wait_for(reserve_frame(share, timer))
+                        elif share.size:
+                            share.release()
                     await _await_end(response)
                 finally:
                     response.release()  # which closes a connection whose answer is not at its end
@@ -317,6 +331,11 @@ class ProtocolAnswer:
         self._response_id: str | None = None
         self._usages: list[object] = []
         self._has_events = False
+
+    @property
+    def is_in_large_frame(self) -> bool:
+        """See `FrameBounds.is_in_large_frame`."""
+        return self._bounds.is_in_large_frame
 
     def add_bytes(self, piece: bytes) -> Iterator[tuple[str, bool]]:
         """Yield what `ChunkReader.read_chunk` returns, for each event that a piece completes."""

@@ -16,11 +16,14 @@ import structlog
 from turnlog.events.errors import Unavailable
 from turnlog.services.platform.concurrency import run_in_thread
 from turnlog.services.platform.gc_control import freeze_live_objects, pause_collection
+from turnlog.services.worker.media_room import MediaRoom
 from turnlog.services.worker.model.answers.answer_end import build_finished
 from turnlog.services.worker.model.answers.chunk_reader import ChunkReader, build_reasoning_delta
 from turnlog.services.worker.model.answers.reported_usage import read_reported_usage
+from turnlog.services.worker.model.bounded_responses import MAX_HELD_FRAME_BYTES
 from turnlog.services.worker.model.call_timeouts import (
     CallTimeouts,
+    ReadingCall,
     expect_bytes,
     open_call_timer,
 )
@@ -51,8 +54,11 @@ _log = structlog.get_logger("turnlog.worker")
 class LitellmModel:
     """A `LanguageModel` of every provider that litellm knows; imports litellm at the first call."""
 
-    def __init__(self, timeouts: CallTimeouts | None = None) -> None:
+    def __init__(
+        self, timeouts: CallTimeouts | None = None, frame_room: MediaRoom | None = None
+    ) -> None:
         self._timeouts = timeouts or CallTimeouts()
+        self._frame_room = frame_room or MediaRoom(MAX_HELD_FRAME_BYTES)
         self._loaded: LitellmLibrary | None = None
 
     async def load_early(self) -> None:
@@ -77,8 +83,8 @@ class LitellmModel:
         library = await self._load_library()
         register_ollama_model(library, request.model)
         reading = ChunkReader()
-        with open_call_timer(timeouts) as patience:
-            with expect_bytes(patience):
+        with open_call_timer(timeouts) as patience, self._frame_room.open_share() as share:
+            with expect_bytes(ReadingCall(patience, share)):
                 stream = await patience.wait_for(library.acompletion(**arguments))
             usages = stop_accounting(stream)
             try:

@@ -16,6 +16,8 @@ from types import MappingProxyType
 
 from turnlog.projections.blueprint.schema.timeout_specs import TimeoutSpec
 from turnlog.services.platform.process_settings import MODEL_OFF, ModelAdapter
+from turnlog.services.worker.media_room import MediaRoom
+from turnlog.services.worker.model.bounded_responses import MAX_HELD_FRAME_BYTES
 from turnlog.services.worker.model.call_timeouts import CallTimeouts
 from turnlog.services.worker.model.direct_model import DirectModel, is_protocol_model
 from turnlog.services.worker.model.litellm_model import LitellmModel
@@ -38,12 +40,14 @@ class ModelRouter:
         timeouts: CallTimeouts | None = None,
         timeouts_by_model: Mapping[str, TimeoutSpec] = MappingProxyType({}),
         scripts: Path | None = None,
+        frame_room: MediaRoom | None = None,
     ) -> None:
         self._adapter: ModelAdapter = adapter
         self._timeouts_by_model = timeouts_by_model
         self._scripted = ScriptedModel(timeouts, scripts)
-        self._direct = DirectModel(environ, timeouts)
-        self._litellm = LitellmModel(timeouts)
+        frame_room = frame_room or MediaRoom(MAX_HELD_FRAME_BYTES)
+        self._direct = DirectModel(environ, timeouts, frame_room)
+        self._litellm = LitellmModel(timeouts, frame_room)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta, None]:
         own = find_model_timeouts(self._timeouts_by_model, request.model)
