@@ -93,3 +93,108 @@ async def test_u12_tools_of_a_later_step_are_cut_to_what_fits_its_call(
     assert prompt["manifest"]["tokens"] <= 8_000
     report = await platform.fetch_json(f"/v1/sessions/{session}/verify")
     assert report["verified"], report
+
+
+def list_left_out(prompt: dict[str, Any]) -> list[tuple[str, str, int]]:
+    """Return the tools that a prompt has no room for, with their rule and what they would take."""
+    parts = [each for each in prompt["manifest"]["parts"] if each.get("treatment") == "dropped"]
+    return [(each["layer"], each["rule"], each["saved"]) for each in parts if each.get("saved")]
+
+
+async def open_crowded_session(platform: AgentService, *sizes: int) -> str:
+    """Open a session of the shipped `agent` with a tool of each size beside two small ones."""
+    offers = [build_offer(f"ferry_{number}", size) for number, size in enumerate(sizes)]
+    platform.shop.extra_offers = tuple(offers)
+    attributes = {"instructions": "Be brief."}
+    return await platform.open_shipped_session("agent", attributes=attributes)
+
+
+SMALL = ["harbour_look", "harbour_pay"]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "left_out"),
+    [
+        pytest.param([3_000] * 4, [], id="room for all"),
+        pytest.param([3_000] * 8, [6, 7], id="as few as suffice, the last of equal ones"),
+        pytest.param([2_000, 9_000, 4_000, 1_000, 2_500], [3], id="the smallest that suffices"),
+        pytest.param([1_000, 9_000, 9_000, 1_000], [2], id="one large before two small ones"),
+    ],
+)
+async def test_tools_without_room_together_are_left_out_and_the_turn_goes_on(
+    platform: AgentService, sizes: list[int], left_out: list[int]
+) -> None:
+    session = await open_crowded_session(platform, *sizes)
+    await platform.complete_turn(session, LOOK, answer_with_text("It is calm."), text="Any boats?")
+    kept = [f"harbour_ferry_{n}" for n in range(len(sizes)) if n not in left_out]
+    for call in ("1.1", "1.2"):
+        prompt = await platform.fetch_prompt(session, call)
+        assert prompt["verified"]
+        manifest = prompt["manifest"]
+        assert list_offered(prompt) == [*SMALL, *kept]
+        dropped = list_left_out(prompt)
+        assert [name for name, _, _ in dropped] == [f"harbour_ferry_{n}" for n in left_out]
+        assert {rule for _, rule, _ in dropped} <= {"leave_out_tool"}
+        steps = [each for each in manifest["steps"] if each["step"] == "leave_out_tool"]
+        assert [(each["on"], each["before"] - each["after"]) for each in steps] == [
+            (name, tokens) for name, _, tokens in dropped
+        ]
+        assert manifest["tokens"] == sum(each["tokens"] for each in manifest["parts"])
+        assert manifest["tokens"] <= manifest["budget"] == 16_000
+    assert platform.list_offered_tools()[-1] == [*SMALL, *kept]
+    report = await platform.fetch_json(f"/v1/sessions/{session}/verify")
+    assert (report["verified"], report["reproduction"]) == (True, "reproduced"), report
+
+
+async def test_why_and_diff_name_the_tools_that_had_no_room(platform: AgentService) -> None:
+    session = await open_crowded_session(platform, 9_000, 3_000)
+    await platform.complete_turn(session, answer_with_text("It is calm."), text="Any boats?")
+    question = "Any ferries? " * 2_000
+    await platform.complete_turn(session, answer_with_text("Late."), text=question)
+    assert list_left_out(await platform.fetch_prompt(session, "1.1")) == []
+    second = await platform.fetch_prompt(session, "2.1")
+    ((name, _, tokens),) = list_left_out(second)
+    assert name == "harbour_ferry_1"
+    explained = await platform.fetch_json(f"/v1/sessions/{session}/turns/2/why")
+    (left_out,) = [each for each in explained["parts"] if each["part"]["rule"] == "leave_out_tool"]
+    assert left_out["part"]["layer"] == name
+    assert [each["event"] for each in left_out["by"]] == ["tools-snapshotted"]
+    assert [each["event"] for each in left_out["because"]] == ["context-assembled"]
+    difference = await platform.fetch_json(f"/v1/sessions/{session}/calls/1.1/diff/2.1")
+    (change,) = [each for each in difference["changes"] if each["layer"] == name]
+    assert (change["what"], tokens) == ("removed", 2583)
+    assert "leave_out_tool" in str(change)
+
+
+async def test_tool_that_the_turn_has_called_stays_and_one_without_room_cannot_be_called(
+    platform: AgentService,
+) -> None:
+    """The one that was called would be the first to go by its size."""
+    session = await open_crowded_session(platform, 5_000, 6_000, 6_000)
+    port = {"port": "port 1 of the coast", "note": "Today, please. " * 20}
+    platform.shop.results = ["Ferry 7 sails at " + "ten, or so. " * 1_000]
+    await platform.complete_turn(
+        session,
+        answer_with_tool_calls(("harbour_ferry_0", port)),
+        answer_with_tool_calls(("harbour_ferry_2", port)),
+        answer_with_text("At ten."),
+        text="Which ferry? " * 360,
+    )
+    first, second = [await platform.fetch_prompt(session, f"1.{number}") for number in (1, 2)]
+    assert list_left_out(first) == []
+    assert [name for name, _, _ in list_left_out(second)] == ["harbour_ferry_2"]
+    returned = await platform.load_events(session, ToolReturned)
+    assert [(each.tool, each.outcome) for each in returned] == [
+        ("harbour_ferry_0", "answered"),
+        ("harbour_ferry_2", "refused"),
+    ]
+    assert returned[1].detail == "no tool 'harbour_ferry_2' was offered"
+
+
+async def test_prompt_that_is_too_long_without_any_tool_is_refused_with_its_sizes(
+    platform: AgentService,
+) -> None:
+    session = await open_crowded_session(platform, 3_000, 3_000)
+    settled = await platform.submit_turn(session, text="Any boats? " * 6_500)
+    assert (settled["status"], settled["reason"]) == ("failed", "over-budget")
+    assert platform.bodies == []

@@ -338,9 +338,11 @@ class AppliedTrimStep(EventModel):
     """A ladder step that shortened the prompt; recorded each time it changed something."""
 
     step: str
-    """The blueprint's name of the step: `trim`; `drop_reasoning` is taken without a word of it."""
+    """The blueprint's name of the step: `trim`. Two are taken without a word of it:
+    `drop_reasoning`, and `leave_out_tool`, where all others do not suffice.
+    """
     on: str
-    """The layer or history view it was applied to."""
+    """The layer or history view it was applied to, or the tool that was left out."""
     section: str | None = None
     """The section whose limit required it; None if another limit did."""
     component: str | None = None

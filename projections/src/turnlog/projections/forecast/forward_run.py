@@ -40,6 +40,7 @@ from turnlog.projections.prompt.budget.due_summaries import (
 from turnlog.projections.prompt.budget.plan_sizes import measure_plan
 from turnlog.projections.prompt.budget.trim_ladder import fit_plan
 from turnlog.projections.prompt.request_dialect import PLAIN_DIALECT
+from turnlog.projections.prompt.sources.offered_tools import LEAVE_OUT_TOOL_STEP
 from turnlog.projections.prompt.sources.session_material import (
     InstalledExtensions,
     SessionMaterial,
@@ -290,9 +291,9 @@ def _describe_summary(due: SummaryBegun, kind: str) -> ReachedLimit:
 
 
 def _find_refusal(planned: PlannedPrompt, kind: str) -> ReachedLimit | None:
-    """Return the refusal of a prompt; None if it fits by the counts of the blueprint."""
+    """Return the refusal of a prompt, or that it lacks tools; None if it fits otherwise."""
     try:
-        fit_prompt(planned)
+        steps = fit_prompt(planned).manifest.steps
     except BudgetExceeded as exceeded:
         return ReachedLimit(
             effect="refused",
@@ -303,4 +304,15 @@ def _find_refusal(planned: PlannedPrompt, kind: str) -> ReachedLimit | None:
             tokens=exceeded.tokens,
             limit=exceeded.limit,
         )
-    return None
+    first = next((each for each in steps if each.step == LEAVE_OUT_TOOL_STEP), None)
+    if first is None or planned.fitting is None:
+        return None
+    return ReachedLimit(
+        effect="cut",
+        kind=kind,
+        rule=first.step,
+        on=first.on,
+        component=first.component,
+        tokens=first.before,
+        limit=None if first.component else planned.fitting.limit,
+    )

@@ -17,7 +17,7 @@ from typing import Literal, assert_never
 from pydantic import JsonValue
 
 from turnlog.events.errors import Refused
-from turnlog.events.model.manifest import CachePrefix, Manifest, PromptPart
+from turnlog.events.model.manifest import AppliedTrimStep, CachePrefix, Manifest, PromptPart
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.budget_specs import BudgetSpec
 from turnlog.projections.blueprint.schema.call_specs import (
@@ -43,9 +43,12 @@ from turnlog.projections.prompt.assembly_inputs import (
     has_cut_turns,
     has_joined_omissions,
     has_joined_summary,
+    has_left_out_tools,
 )
 from turnlog.projections.prompt.budget.budget_error import BudgetExceeded
 from turnlog.projections.prompt.budget.call_limits import CallLimits, find_call_limits
+from turnlog.projections.prompt.budget.left_out_tools import find_tool_room, list_needed_tools
+from turnlog.projections.prompt.budget.plan_sizes import measure_component, measure_plan
 from turnlog.projections.prompt.budget.trim_ladder import (
     BudgetContext,
     UnfittedPrompt,
@@ -207,6 +210,10 @@ class PlannedPrompt:
     limits: CallLimits
     fitting: BudgetContext | None
     """None if the call has no budget."""
+    tool_steps: tuple[AppliedTrimStep, ...] = ()
+    """The steps by which tools without room were left out."""
+    keeps_tools: bool = False
+    """Whether it is refused before a tool is left out."""
 
     @property
     def unfitted_prompt(self) -> UnfittedPrompt | None:
@@ -286,10 +293,13 @@ def fit_prompt(planned: PlannedPrompt) -> AssembledPrompt:
 
     A rejected answer that has no room beside everything else is left out. Where corrected counts
     leave no room for what every prompt of the session has, they are no use, whether the provider
-    is wrong or right: the prompt is counted as the blueprint says, and its provider decides.
+    is wrong or right: the prompt is counted as the blueprint says, and its provider decides. Tools
+    that have no room then are left out.
     """
     if planned.rejected:
-        longer = replace(planned, plan=(*planned.plan, *planned.rejected), rejected=())
+        longer = replace(
+            planned, plan=(*planned.plan, *planned.rejected), rejected=(), keeps_tools=True
+        )
         with suppress(Refused):
             return fit_prompt(longer)
     unfilled, call = planned.unfilled, planned.unfilled.call
@@ -297,11 +307,9 @@ def fit_prompt(planned: PlannedPrompt) -> AssembledPrompt:
     try:
         plan, steps = fit_plan(planned.plan, fitting) if fitting else (planned.plan, ())
     except BudgetExceeded as exceeded:
-        opened = unfilled.state.open
-        was_refused = opened is not None and opened.has_overflowed
-        if limits.correction is None or was_refused or exceeded.has_room_without_turn:
-            raise
-        return fit_prompt(fill_prompt(unfilled, planned.texts, is_corrected=False))
+        if other := _plan_otherwise(planned, exceeded):
+            return fit_prompt(other)
+        raise
     dialect = call.dialect
     messages, message_parts = render_plan(
         plan,
@@ -329,7 +337,7 @@ def fit_prompt(planned: PlannedPrompt) -> AssembledPrompt:
         lowered_by=_find_lowering_call(limits, fitting, budget),
         tokens=tokens,
         parts=parts,
-        steps=steps,
+        steps=(*planned.tool_steps, *steps),
         omitted=call.gathered.omitted,
         stale=call.gathered.stale,
         prefix=_compare_prefix(planned, parts),
@@ -338,6 +346,50 @@ def fit_prompt(planned: PlannedPrompt) -> AssembledPrompt:
         digest=request.digest,
     )
     return AssembledPrompt(request, manifest)
+
+
+def _plan_otherwise(planned: PlannedPrompt, exceeded: BudgetExceeded) -> PlannedPrompt | None:
+    """Return how else a prompt is planned that is too long; None if it is refused."""
+    opened = planned.unfilled.state.open
+    was_refused = opened is not None and opened.has_overflowed
+    if planned.limits.correction is None or was_refused or exceeded.has_room_without_turn:
+        return _leave_out_tools(planned, exceeded)
+    uncorrected = fill_prompt(planned.unfilled, planned.texts, is_corrected=False)
+    return replace(uncorrected, keeps_tools=planned.keeps_tools)
+
+
+def _leave_out_tools(planned: PlannedPrompt, exceeded: BudgetExceeded) -> PlannedPrompt | None:
+    """Return the prompt with as few tools less as make it fit; None if it cannot fit so."""
+    fitting, call = planned.fitting, planned.unfilled.call
+    if fitting is None or planned.keeps_tools or not has_left_out_tools(call.assembler):
+        return None
+    counting = fitting.counting
+    size = (
+        measure_component(
+            planned.plan,
+            component=exceeded.of.component,
+            counting=counting,
+            beside=fitting.beside.get(exceeded.of.component, 0),
+        )
+        if exceeded.of.component
+        else measure_plan(planned.plan, counting, sum(fitting.beside.values()))
+    )
+    room = find_tool_room(
+        tools=planned.tools,
+        parts=planned.beside,
+        exceeded=exceeded,
+        needed=list_needed_tools(planned.unfilled.material, planned.unfilled.state, call.kind),
+        before=size.tokens,
+    )
+    if room is None:
+        return None
+    return replace(
+        planned,
+        tools=room.tools,
+        beside=room.parts,
+        fitting=replace(fitting, beside=sum_component_tokens(room.parts)),
+        tool_steps=(*planned.tool_steps, *room.steps),
+    )
 
 
 def _select_parameters(

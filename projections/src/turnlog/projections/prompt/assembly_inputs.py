@@ -30,13 +30,19 @@ own counts have shown, and includes turns that were cancelled or failed where th
 Version 7 condenses the arguments of earlier tool rounds where it condenses results, finds the ends
 of sentences in every script, lists media that were left out side by side as one part, keeps the
 factor of each model, and includes the reasoning before replies where a history keeps it. Version 8
-keeps the lasting cuts of the earlier call of its kind (`to` of a trim step).
+keeps the lasting cuts of the earlier call of its kind (`to` of a trim step), and leaves out tools
+that have no room.
 How a call asks for the form of its answer needs no version:
 its manifest says so, and a manifest without a word of it is of a call that did not ask.
 """
 
 SUPPORTED_ASSEMBLERS: Final = frozenset((1, 2, 3, 4, 5, 6, 7, ASSEMBLER_VERSION))
 """The versions whose rules this one still has, for calls on record."""
+
+
+def has_left_out_tools(assembler: int) -> bool:
+    """Return whether a version leaves out tools that have no room beside a prompt."""
+    return assembler >= 8  # noqa: PLR2004 - the version that began with it
 
 
 def has_estimated_savings(assembler: int) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from turnlog.events.model.manifest import Manifest, PromptPart, SegmentSource, TextTruncation
+from turnlog.projections.prompt.sources.offered_tools import LEAVE_OUT_TOOL_STEP
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,8 @@ def list_layer_reports(manifest: Manifest) -> tuple[LayerReport, ...]:
     """Return a report for every layer in prompt order, except history and what is beside it."""
     layers: dict[str, list[PromptPart]] = {}
     for part in manifest.parts:
-        if part.layer != "history" and part.role not in {"tools", "response_format"}:
+        is_beside = part.role in {"tools", "response_format"} or part.rule == LEAVE_OUT_TOOL_STEP
+        if part.layer != "history" and not is_beside:
             layers.setdefault(part.layer, []).append(part)
     return tuple(_build_layer_report(layer, parts) for layer, parts in layers.items())
 

@@ -27,6 +27,7 @@ from turnlog.projections.audit.explain.call_snapshot import CallSnapshot
 from turnlog.projections.audit.explain.provenance_events import is_left_out_as_run
 from turnlog.projections.audit.explain.turn_milestones import TurnMilestones
 from turnlog.projections.prompt.budget.budget_error import WHOLE_PROMPT, find_step_scope
+from turnlog.projections.prompt.sources.offered_tools import LEAVE_OUT_TOOL_STEP
 
 EntryKey = tuple[str, ...]
 
@@ -152,7 +153,7 @@ def _build_layer_entry(part: PromptPart, side: CallSnapshot) -> ManifestEntry:
 
 def build_part_key(part: PromptPart) -> EntryKey:
     """Return what identifies a part that is no history run; several parts may share a key."""
-    if part.role == "tools":
+    if part.role == "tools" or part.rule == LEAVE_OUT_TOOL_STEP:
         return ("tool", part.layer)
     if part.is_reply_reasoning and isinstance(part.source, EventTextSource):
         return ("reasoning", part.layer, str(part.source.sequence))

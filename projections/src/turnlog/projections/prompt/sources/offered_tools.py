@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from pydantic import JsonValue
 
@@ -16,9 +17,13 @@ from turnlog.events.model.manifest import (
     PromptPart,
     ToolNameRule,
 )
+from turnlog.projections.blueprint.schema.layer_specs import TOOLS_COMPONENT
 from turnlog.projections.blueprint.token_counters import TokenCounter
 from turnlog.projections.tools.inlined_references import inline_references
 from turnlog.projections.tools.tool_aliases import choose_sent_name
+
+LEAVE_OUT_TOOL_STEP: Final = "leave_out_tool"
+"""The step, and the rule of a part, by which a tool without room is not offered."""
 
 ToolSchema = dict[str, JsonValue]
 """A tool in OpenAI's format, which litellm translates for other providers."""
@@ -42,7 +47,7 @@ class OfferedTool:
         """Return its part of the manifest."""
         return PromptPart(
             layer=self.name,
-            component="tools_context",
+            component=TOOLS_COMPONENT,
             source=self.source,
             role="tools",
             name=self.sent_name,
