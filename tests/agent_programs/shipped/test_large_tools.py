@@ -101,12 +101,14 @@ def list_left_out(prompt: dict[str, Any]) -> list[tuple[str, str, int]]:
     return [(each["layer"], each["rule"], each["saved"]) for each in parts if each.get("saved")]
 
 
-async def open_crowded_session(platform: AgentService, *sizes: int) -> str:
+async def open_crowded_session(
+    platform: AgentService, *sizes: int, blueprint: str = "agent"
+) -> str:
     """Open a session of the shipped `agent` with a tool of each size beside two small ones."""
     offers = [build_offer(f"ferry_{number}", size) for number, size in enumerate(sizes)]
     platform.shop.extra_offers = tuple(offers)
     attributes = {"instructions": "Be brief."}
-    return await platform.open_shipped_session("agent", attributes=attributes)
+    return await platform.open_shipped_session(blueprint, attributes=attributes)
 
 
 SMALL = ["harbour_look", "harbour_pay"]
@@ -198,3 +200,23 @@ async def test_prompt_that_is_too_long_without_any_tool_is_refused_with_its_size
     settled = await platform.submit_turn(session, text="Any boats? " * 6_500)
     assert (settled["status"], settled["reason"]) == ("failed", "over-budget")
     assert platform.bodies == []
+
+
+@pytest.mark.slow("a turn is retried over HTTP")
+async def test_rejected_answer_without_room_is_left_out_before_any_tool(
+    platform: AgentService,
+) -> None:
+    """So it was before tools could be left out, and calls on record are reproduced."""
+    form = "output: {schema: {type: object, required: [time]}, repair: tell}"
+    edits = {"    budget: window": f"    budget: window\n    {form}"}
+    platform.copy_shipped_blueprint("agent", "agent-formed", edits)
+    session = await open_crowded_session(platform, 9_000, 9_000, blueprint="agent-formed")
+    rejected = answer_with_text('{"place": "' + "harbour " * 400 + '"}')
+    await platform.complete_turn(
+        session, rejected, answer_with_text('{"time": "ten"}'), text="Which ferry? " * 30
+    )
+    (call,) = await platform.list_calls(session)  # The second attempt has the prompt of the first
+    prompt = await platform.fetch_prompt(session, call["call"])
+    assert list_offered(prompt) == [*SMALL, "harbour_ferry_0", "harbour_ferry_1"]
+    assert list_left_out(prompt) == []
+    assert platform.list_offered_tools()[-1] == list_offered(prompt)
