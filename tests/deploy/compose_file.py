@@ -33,8 +33,12 @@ SECRETS = {
     "NATS_CONSUMER_PASSWORD": "9012",
     "POSTGRES_PASSWORD": "of-postgres",
     "SNAPSHOT_KEY": "5e" * 32,
+    "ROOT_KEY": "4b" * 32,
 }
 """Secrets; nats-server reads the first two as numbers where they are not quoted."""
+
+SIGNED_IN = {"Authorization": f"Bearer {SECRETS['ROOT_KEY']}"}
+"""The headers of requests to gateways, which ask for a key."""
 
 CLUSTER_SECRETS = SECRETS | {"NATS_ROUTES_PASSWORD": "5678"}
 """Secrets of both files together."""

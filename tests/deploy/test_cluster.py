@@ -22,7 +22,7 @@ import pytest
 import pytest_asyncio
 from nats.aio.client import Client
 
-from tests.deploy.compose_file import CLUSTER_FILE, CLUSTER_SECRETS, ROOT, load_services
+from tests.deploy.compose_file import CLUSTER_FILE, CLUSTER_SECRETS, ROOT, SIGNED_IN, load_services
 from tests.deploy.compose_processes import ComposeContainer, ComposeHost, run_compose_host
 from tests.docs.doc_pages import list_blocks
 from tests.support.processes.forked_program import get_forked_program
@@ -72,7 +72,7 @@ async def roles(host: ComposeHost) -> ComposeHost:
 @pytest_asyncio.fixture(loop_scope="module")
 async def gateway(roles: ComposeHost) -> AsyncIterator[httpx.AsyncClient]:
     url = f"http://{roles.get_address('gateway')}:8700"
-    async with httpx.AsyncClient(base_url=url, timeout=LONG) as client:
+    async with httpx.AsyncClient(base_url=url, headers=SIGNED_IN, timeout=LONG) as client:
         yield client
 
 

@@ -181,7 +181,7 @@ async def check_named_user(http: httpx.AsyncClient) -> None:
     events = await http.get("/v1/sessions/s-1/events", auth=("ada", "secret"))
     assert [each["actor"] for each in events.json()["events"]] == ["user:ada"]
     raised = await http.put("/v1/quotas/ada", json={}, auth=("ada", "secret"))
-    assert (raised.status_code, raised.json()["code"]) == (403, "not-an-operator")
+    assert (raised.status_code, raised.json()["code"]) == (403, "not-permitted")
 
 
 async def test_command_that_a_gateway_may_have_executed_is_not_sent_to_another(

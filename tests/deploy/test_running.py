@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 from sqlalchemy import select
 
-from tests.deploy.compose_file import load_services
+from tests.deploy.compose_file import SIGNED_IN, load_services
 from tests.deploy.compose_processes import NGINX, ComposeHost, run_compose_host
 from tests.support.servers.postgres_server import PostgresServer
 from turnlog.projections.store.engine import ReadModelStore, open_store
@@ -51,7 +51,9 @@ async def host(
 async def front(host: ComposeHost) -> AsyncIterator[httpx.AsyncClient]:
     """A client of nginx, or of a gateway where there is no nginx."""
     address = f"{host.get_address('nginx')}:8080" if NGINX else get_gateway_address(host, 1)
-    async with httpx.AsyncClient(base_url=f"http://{address}", timeout=REPLY_WITHIN) as client:
+    async with httpx.AsyncClient(
+        base_url=f"http://{address}", headers=SIGNED_IN, timeout=REPLY_WITHIN
+    ) as client:
         yield client
 
 
@@ -60,8 +62,8 @@ async def gateways(host: ComposeHost) -> AsyncIterator[list[httpx.AsyncClient]]:
     """A client of each gateway."""
     addresses = [f"http://{get_gateway_address(host, number)}" for number in (1, 2)]
     async with (
-        httpx.AsyncClient(base_url=addresses[0], timeout=REPLY_WITHIN) as first,
-        httpx.AsyncClient(base_url=addresses[1], timeout=REPLY_WITHIN) as second,
+        httpx.AsyncClient(base_url=addresses[0], headers=SIGNED_IN, timeout=REPLY_WITHIN) as first,
+        httpx.AsyncClient(base_url=addresses[1], headers=SIGNED_IN, timeout=REPLY_WITHIN) as second,
     ):
         yield [first, second]
 
@@ -190,7 +192,7 @@ async def test_user_header_of_a_client_does_not_pass_nginx(
     assert submitted.status_code == 202, submitted.text
     events = (await front.get(f"/v1/sessions/{session}/events")).json()["events"]
     assert {each["actor"] for each in events if each["type"].startswith("turnlog.turn-sub")} == {
-        "client"
+        "key:root"
     }
 
 

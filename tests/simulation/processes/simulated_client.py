@@ -55,6 +55,7 @@ from turnlog.projections.session.commands import (
 from turnlog.services.approvals import approval_routes
 from turnlog.services.gateway.routes import memory_routes, session_command_routes, turn_routes
 from turnlog.services.http.request_identity import RequestIdentity
+from turnlog.services.identity.principals import Principal
 from turnlog.services.media import media_routes
 
 
@@ -189,7 +190,9 @@ class SimulatedClient:
 
         def handler(gateway: SimulatedGateway) -> object:
             caller = RequestIdentity(
-                tenant=TENANT, route=f"POST {self.session}/turns", idempotency_key=key
+                principal=Principal(tenant=TENANT),
+                route=f"POST {self.session}/turns",
+                idempotency_key=key,
             )
             return turn_routes.submit_turn(
                 session=self.session,
@@ -255,7 +258,9 @@ class SimulatedClient:
 
         def handler(gateway: SimulatedGateway) -> object:
             caller = RequestIdentity(
-                tenant=TENANT, route=f"POST {self.session}/{what}", idempotency_key=key
+                principal=Principal(tenant=TENANT),
+                route=f"POST {self.session}/{what}",
+                idempotency_key=key,
             )
             use_case = {used: getattr(gateway, used)}
             return act(self.session, caller=caller, response=Response(), **use_case)

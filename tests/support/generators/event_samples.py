@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tests.support.generators.alert_samples import build_alert_rule_samples
+from tests.support.generators.key_samples import build_key_samples
 from tests.support.generators.manifest_samples import (
     build_corrected_manifest,
     build_handed_manifest,
@@ -1169,4 +1170,5 @@ def build_library_samples() -> Mapping[str, LibraryEvent]:
         "quota-released": QuotaReleased(user="ann", reservation="r-2", balance=SAMPLE_BALANCE),
         **_build_webhook_samples(),
         **build_alert_rule_samples(),
+        **build_key_samples(),
     }

@@ -37,11 +37,14 @@ class AsyncServiceConnection:
         self,
         url: str,
         *,
+        key: str | None = None,
         headers: Mapping[str, str] | None = None,
         max_tries: int = request_retries.MAX_TRIES,
         http: httpx.AsyncClient | None = None,
     ) -> None:
         """Prepare requests to the service at `url`; `headers` go with each of them.
+
+        `key` is what the service knows the sender by, where it asks for one.
 
         Each request is sent `max_tries` times at most; 1 never sends one again. `http` is a client
         of yours, with its certificates, proxies and time limits; `close` closes it too.
@@ -50,7 +53,8 @@ class AsyncServiceConnection:
             timeout=operations.REQUEST_TIMEOUT, verify=create_tls_context(url)
         )
         self._http.base_url = httpx.URL(url)
-        self._http.headers.update({**PLAIN_ENCODING, **(headers or {})})
+        signed_in = operations.build_sign_in(key)
+        self._http.headers.update({**PLAIN_ENCODING, **signed_in, **(headers or {})})
         self._max_tries = max_tries
 
     async def __aenter__(self) -> Self:

@@ -410,3 +410,8 @@ def fetch_tool_result(session: str, call: str, id: str) -> ClientOperation[ToolR
 def fetch_forecast(session: str) -> ClientOperation[ForecastView]:
     """Return when a prompt is next cut or summarised, by which rule, and how sure that is."""
     return build_read(format_path(api_paths.FORECAST, session=session), ForecastView)
+
+
+def build_sign_in(key: str | None) -> dict[str, str]:
+    """Return the headers by which a service knows the sender of requests; none without a key."""
+    return {} if key is None else {"Authorization": f"Bearer {key}"}

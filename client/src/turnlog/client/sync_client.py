@@ -10,7 +10,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Unpack
 
-from turnlog.client import alert_operations, operations, tenant_operations, webhook_operations
+from turnlog.client import (
+    alert_operations,
+    key_operations,
+    operations,
+    tenant_operations,
+    webhook_operations,
+)
 from turnlog.client.request_errors import ApprovalNeeded, NotFound, TurnUnsettled
 from turnlog.client.session_filters import SessionFilters
 from turnlog.client.sse_events import (
@@ -28,6 +34,7 @@ from turnlog.contract.alert_payloads import (
     AlertPage,
     AlertResult,
 )
+from turnlog.contract.installation.key_payloads import CreatedKey, KeyPage, KeyResult, PrincipalView
 from turnlog.contract.knowledge_payloads import (
     CollectionList,
     EntryKindWord,
@@ -374,6 +381,52 @@ class TurnlogClient(ServiceConnection):
     def remove_webhook(self, name: str) -> WebhookResult:
         """Remove a webhook."""
         return self.send(webhook_operations.remove_webhook(name))
+
+    def create_key(
+        self,
+        name: str,
+        roles: Sequence[str],
+        *,
+        user: str | None = None,
+        expires: datetime | None = None,
+        tenant: str | None = None,
+    ) -> CreatedKey:
+        """Create a key; only this answer has the whole of it.
+
+        With `user` it reaches the sessions of that user; only the root key names another tenant.
+        """
+        form = {
+            "name": name,
+            "roles": list(roles),
+            "user": user,
+            "expires": expires and expires.isoformat(),
+            "tenant": tenant,
+        }
+        return self.send(key_operations.create_key(form))
+
+    def list_keys(self, tenant: str | None = None) -> KeyPage:
+        """Return the keys of a tenant without their secret parts, by default of one's own."""
+        return self.send(key_operations.list_keys(tenant))
+
+    def rotate_key(
+        self,
+        name: str,
+        *,
+        overlap_seconds: int = 0,
+        expires: datetime | None = None,
+        tenant: str | None = None,
+    ) -> CreatedKey:
+        """Replace the secret part of a key; the one before it signs in for `overlap_seconds`."""
+        form = {"overlap_seconds": overlap_seconds, "expires": expires and expires.isoformat()}
+        return self.send(key_operations.rotate_key(name, form, tenant))
+
+    def revoke_key(self, name: str, tenant: str | None = None) -> KeyResult:
+        """Let a key sign in no more, everywhere within a second."""
+        return self.send(key_operations.revoke_key(name, tenant))
+
+    def fetch_principal(self) -> PrincipalView:
+        """Return who this client is to the service, and what it may do."""
+        return self.send(key_operations.fetch_principal())
 
     def list_alerts(self) -> AlertPage:
         """Return the alerts with their rules and their state now."""

@@ -33,11 +33,14 @@ class ServiceConnection:
         self,
         url: str,
         *,
+        key: str | None = None,
         headers: Mapping[str, str] | None = None,
         max_tries: int = request_retries.MAX_TRIES,
         http: httpx.Client | None = None,
     ) -> None:
         """Prepare requests to the service at `url`; `headers` go with each of them.
+
+        `key` is what the service knows the sender by, where it asks for one.
 
         Each request is sent `max_tries` times at most; 1 never sends one again. `http` is a client
         of yours, with its certificates, proxies and time limits; `close` closes it too.
@@ -46,7 +49,8 @@ class ServiceConnection:
             timeout=operations.REQUEST_TIMEOUT, verify=create_tls_context(url)
         )
         self._http.base_url = httpx.URL(url)
-        self._http.headers.update({**PLAIN_ENCODING, **(headers or {})})
+        signed_in = operations.build_sign_in(key)
+        self._http.headers.update({**PLAIN_ENCODING, **signed_in, **(headers or {})})
         self._max_tries = max_tries
 
     def __enter__(self) -> Self:

@@ -110,6 +110,12 @@ ALERTS: Final = "/v1/alerts"
 ALERT: Final = "/v1/alerts/{name}"
 ALERT_HISTORY: Final = "/v1/alerts/{name}/history"
 
+# Keys, and who signs in with them
+KEYS: Final = "/v1/keys"
+KEY: Final = "/v1/keys/{name}"
+ROTATE_KEY: Final = "/v1/keys/{name}/rotate"
+PRINCIPAL: Final = "/v1/principal"
+
 # Read models that stopped
 QUARANTINE: Final = "/v1/quarantine"
 QUARANTINED_SESSION: Final = "/v1/quarantine/{session}"

@@ -23,6 +23,7 @@ from turnlog.events.model.alert_events import (
 )
 from turnlog.events.model.call_events import KnownCallEvent
 from turnlog.events.model.child_events import ChildEnded, ChildSettled, KnownChildEvent
+from turnlog.events.model.installation.access_events import ACCESS_FAMILY, AccessEvent
 from turnlog.events.model.installation.read_events import RecordRead
 from turnlog.events.model.knowledge_events import KNOWLEDGE_FAMILY, KnowledgeEvent
 from turnlog.events.model.memory_events import KnownMemoryEvent
@@ -117,6 +118,7 @@ LibraryEvent = (
     | OverrideEvent
     | WebhookEvent
     | AlertRuleEvent
+    | AccessEvent
 )
 """The library events that this release writes and reads."""
 
@@ -130,6 +132,7 @@ LIBRARY_FAMILIES: Final[Mapping[type[LibraryEvent], str]] = {
     **dict.fromkeys(get_args(WebhookSubscriptionEvent), WEBHOOK_FAMILY),
     **dict.fromkeys(get_args(WebhookPlaceEvent), PLACE_FAMILY_FORM),
     **dict.fromkeys(get_args(AlertRuleEvent), ALERT_RULES_FAMILY),
+    **dict.fromkeys(get_args(AccessEvent), ACCESS_FAMILY),
 }
 """The family whose history an event belongs to, by class."""
 

@@ -29,6 +29,7 @@ from turnlog.services.caches.session_snapshots import (
 from turnlog.services.caches.state_cache import OlderCommandLookup
 from turnlog.services.caches.text_cache import TextReader
 from turnlog.services.command_handling.tenant_histories import LibraryParts
+from turnlog.services.identity.access_key_service import AccessKeyService
 from turnlog.services.knowledge.knowledge_service import KnowledgeService
 from turnlog.services.knowledge.nats_search import NatsKnowledgeSearch
 from turnlog.services.model_facts.model_dialects import ModelDialects
@@ -131,6 +132,10 @@ class ProcessComponents:
     def create_override_service(self) -> OverrideService:
         """Create this process's service of the users' own prompts."""
         return OverrideService(self.library_parts)
+
+    def create_access_key_service(self) -> AccessKeyService:
+        """Create this process's service of keys."""
+        return AccessKeyService(self.library_parts)
 
     def create_webhook_service(self) -> WebhookService:
         """Create this process's service of webhooks."""

@@ -35,7 +35,12 @@ PATH_VALUES: Final = {
 }
 """Default path values; no such session is open."""
 
-FIXED_FIELDS: Final = {"blueprint": "assistant", "decision": "approve", "vote": "up"}
+FIXED_FIELDS: Final[Mapping[str, object]] = {
+    "blueprint": "assistant",
+    "decision": "approve",
+    "vote": "up",
+    "roles": ["caller"],
+}
 """Values of fields that are checked before the session is looked up."""
 
 

@@ -16,6 +16,7 @@ from turnlog.events.content import PlainText
 from turnlog.events.model.turn_events import TurnSubmitted
 from turnlog.services.api import segment_payloads, service_payloads
 from turnlog.services.http.request_identity import RequestIdentity
+from turnlog.services.identity.principals import Principal
 
 CLERK = {"blueprint": "clerk", "attributes": {"desk": "d-1"}}
 
@@ -251,7 +252,9 @@ RECORDED_DIGESTS: Final[tuple[tuple[type[RequestModel], dict[str, JsonValue], st
 def test_request_digest_is_unchanged_by_fields_added_later(
     kind: type[RequestModel], body: dict[str, JsonValue], recorded: str
 ) -> None:
-    identity = RequestIdentity(tenant="t", route="POST /x", idempotency_key="k")
+    identity = RequestIdentity(
+        principal=Principal(tenant="t"), route="POST /x", idempotency_key="k"
+    )
     key = identity.create_command_key(kind.model_validate(body))
     assert key is not None
     assert key.hash.startswith(f"sha256:{recorded}")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.services.gateway.gateway_service import RunningGateway
-from turnlog.services.http.request_identity import is_trusted_sender
+from turnlog.services.identity.authenticator import is_trusted_sender
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -58,6 +58,9 @@ from turnlog.services.command_handling.tenant_histories import LibraryParts
 from turnlog.services.gateway.dependencies import GatewayDependencies, build_dependencies
 from turnlog.services.gateway.routes import event_routes, turn_routes
 from turnlog.services.http.problem_details import handle_error
+from turnlog.services.http.request_tenant import get_principal
+from turnlog.services.identity.access_key_service import AccessKeyService
+from turnlog.services.identity.principals import Principal
 from turnlog.services.knowledge.knowledge_service import KnowledgeService
 from turnlog.services.overrides.override_service import OverrideService
 from turnlog.services.platform.clock import create_id
@@ -133,6 +136,7 @@ class StreamedSession:
             quotas=TurnQuotas(QuotaService(parts), self.log),
             media_limits=MediaLimitService(parts, sessions.texts.media.store),
             overrides=OverrideService(parts),
+            access_keys=AccessKeyService(parts),
             webhooks=WebhookService(parts),
             webhook_settings=settings,
             alerts=AlertService(parts, MemoryLog(kind=ALERT_HISTORY)),
@@ -249,6 +253,7 @@ async def open_streamed_session(
 def build_stream_gateway(desk: GatewayDependencies) -> FastAPI:
     """Make a gateway that has streams and nothing else."""
     app = FastAPI()
+    app.dependency_overrides[get_principal] = lambda: Principal(tenant=desk.settings.tenant)
     app.state.settings, app.state.use_cases = desk.settings, desk.use_cases
     app.state.shutdown_event = desk.shutdown_event
     app.include_router(turn_routes.router)

@@ -27,6 +27,7 @@ from turnlog.services.cli.commands import (
     tool_commands,
 )
 from turnlog.services.cli.forecasts import forecast_commands
+from turnlog.services.cli.keys import key_commands
 from turnlog.services.cli.knowledge import knowledge_commands
 from turnlog.services.cli.overrides import override_commands
 from turnlog.services.cli.overview import top_commands
@@ -52,6 +53,7 @@ COMMAND_GROUPS: Final = {
     "override": "Overrides: prompts that users have in place of those of a blueprint.",
     "quota": "Quotas: what users may use, and what is left.",
     "alerts": "Alerts: figures that are measured once a minute, and what is too high.",
+    "keys": "Keys: who may sign in to the service, and what each may do.",
     "webhooks": "Webhooks: events that are delivered to addresses of your own.",
     "knowledge": "Knowledge: collections of cases and documents that turns retrieve.",
     "segments": "Segments: stored texts that prompts include.",
@@ -142,6 +144,11 @@ COMMAND_SECTIONS: Final = (
             CommandEntry("alerts show", alert_commands.show_alert),
             CommandEntry("alerts history", alert_commands.show_alert_history),
             CommandEntry("alerts remove", alert_commands.remove_alert),
+            CommandEntry("keys create", key_commands.create_key),
+            CommandEntry("keys list", key_commands.list_keys),
+            CommandEntry("keys rotate", key_commands.rotate_key),
+            CommandEntry("keys revoke", key_commands.revoke_key),
+            CommandEntry("keys whoami", key_commands.show_principal),
             CommandEntry("webhooks add", webhook_commands.add_webhook),
             CommandEntry("webhooks list", webhook_commands.list_webhooks),
             CommandEntry("webhooks deliveries", webhook_commands.show_deliveries),

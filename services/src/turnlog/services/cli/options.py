@@ -68,6 +68,10 @@ URL_VARIABLE: Final = "TURNLOG_URL"
 """The variable that commands take the address of a service from."""
 
 
+KEY_VARIABLE: Final = "TURNLOG_KEY"
+"""The variable that commands take their key from; an option would show it to the whole machine."""
+
+
 def _prefer_named_directory(context: typer.Context, url: str | None) -> str | None:
     """Return the URL, but not that of the variable where the command line names a directory.
 

@@ -41,6 +41,7 @@ from turnlog.services.gateway.routes import (
     use_routes,
     what_if_routes,
 )
+from turnlog.services.http.authentication import AuthenticationMiddleware
 from turnlog.services.http.component_schemas import add_event_components
 from turnlog.services.http.middleware import (
     BodyLimitMiddleware,
@@ -48,16 +49,16 @@ from turnlog.services.http.middleware import (
     find_route,
 )
 from turnlog.services.http.openapi_descriptions import add_descriptions
+from turnlog.services.http.permission_checks import check_permission
 from turnlog.services.http.problem_details import (
     PROBLEM_MEDIA_TYPE,
     ProblemDetails,
     handle_error,
 )
 from turnlog.services.http.request_checks import check_body, check_query
-from turnlog.services.http.request_identity import get_actor
 from turnlog.services.http.request_origin import RequestOriginMiddleware, list_own_hosts
 from turnlog.services.http.request_pacing import RequestPacing
-from turnlog.services.http.route_audiences import check_audience
+from turnlog.services.keys import key_routes
 from turnlog.services.knowledge import knowledge_routes
 from turnlog.services.media import media_routes
 from turnlog.services.overrides import override_routes
@@ -87,6 +88,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     knowledge_routes.router,
     override_routes.router,
     quota_routes.router,
+    key_routes.router,
     webhook_routes.router,
     alert_routes.router,
     usage_routes.router,
@@ -95,9 +97,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     health_routes.router,
     static_ui.router,
 )
-REQUEST_CHECKS: Final = [
-    Depends(check) for check in (get_actor, check_audience, check_query, check_body)
-]
+REQUEST_CHECKS: Final = [Depends(check) for check in (check_permission, check_query, check_body)]
 """What every request passes before its handler runs."""
 
 PROBLEM_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
@@ -133,6 +133,12 @@ def build_app(deps: GatewayDependencies) -> FastAPI:
             api_paths.WINDOW: settings.import_limit,
             api_paths.ASSEMBLE: settings.import_limit,
         },
+    )
+    app.add_middleware(
+        AuthenticationMiddleware,
+        open_requests=deps.open_requests,
+        body_seconds=settings.body_seconds,
+        part_bytes=settings.body_limit,
     )
     app.add_middleware(RequestPacing)
     app.add_middleware(RequestLog, tenant=settings.tenant, find_route=find_route)

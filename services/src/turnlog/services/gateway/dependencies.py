@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
+from turnlog.services.http.authentication import OpenRequests
+from turnlog.services.identity.authenticator import Authenticator
 from turnlog.services.platform.process_settings import GatewaySettings
 from turnlog.services.platform.telemetry.traces import Tracing
 from turnlog.services.use_cases.use_case_composition import (
@@ -25,6 +27,8 @@ class GatewayDependencies:
     settings: GatewaySettings
     use_cases: UseCases
     tracing: Tracing
+    open_requests: OpenRequests
+    """Who may send requests, and which are being answered."""
     shutdown_event: asyncio.Event
     """Set when the gateway shuts down, so that waiting requests are answered at once."""
 
@@ -37,5 +41,6 @@ def build_dependencies(
         settings=settings,
         use_cases=build_use_cases(parts),
         tracing=tracing,
+        open_requests=OpenRequests(Authenticator(settings=settings, keys=parts.access_keys)),
         shutdown_event=parts.shutdown_event,
     )

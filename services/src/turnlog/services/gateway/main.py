@@ -7,7 +7,7 @@ A gateway starts without its read models: turns are accepted, routes that need r
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
 import structlog
@@ -24,6 +24,7 @@ from turnlog.services.blueprints.blueprint_folders import create_blueprint_folde
 from turnlog.services.gateway.app import build_app
 from turnlog.services.gateway.dependencies import GatewayDependencies, build_dependencies
 from turnlog.services.http.http_protocol import create_http_protocol
+from turnlog.services.identity.authenticator import check_listener
 from turnlog.services.integrity.folded_positions import RowPositions, answer_position_requests
 from turnlog.services.integrity.log_guard import LogGuard
 from turnlog.services.integrity.log_health import create_log_checks
@@ -54,6 +55,7 @@ async def run_gateway(
     A projector in the same process signals `projection_signal`. A worker in the same process
     shares `client`, and adds its health to `shared_checks`, which readiness asks.
     """
+    check_listener(settings)
     async with connect_components(
         settings, "gateway", shutdown, tenant=settings.tenant, client=client
     ) as parts:
@@ -84,6 +86,8 @@ async def run_gateway(
                 serve_app(dependencies) as address,
             ):
                 _log.info("gateway-listening", address=address, tenant=settings.tenant)
+                if not dependencies.open_requests.authenticator.requires_sign_in:
+                    _log.info("no-keys-asked-for", fix="set TURNLOG_ROOT_KEY to ask for them")
                 yield address
         finally:
             await store.close()
@@ -138,6 +142,7 @@ def _create_use_case_parts(
         quotas=quotas,
         media_limits=components.media_limits,
         overrides=components.create_override_service(),
+        access_keys=components.create_access_key_service(),
         webhooks=components.create_webhook_service(),
         webhook_settings=settings,
         alerts=components.create_alert_service(),
@@ -159,19 +164,21 @@ def _create_use_case_parts(
     )
 
 
-def serve_app(deps: GatewayDependencies) -> AbstractAsyncContextManager[str]:
+@asynccontextmanager
+async def serve_app(deps: GatewayDependencies) -> AsyncGenerator[str]:
     """Serve the application while the context is open and yield the address.
 
     The address holds the real port when port 0 was configured. Waiting requests are answered at
     shutdown.
     """
     settings = deps.settings
-    leaving = deps.shutdown_event.set
-    return serve_asgi(
+    serving = serve_asgi(
         build_app(deps),
         settings.http,
         field="http",
         grace=settings.grace,
-        on_stopping=leaving,
+        on_stopping=deps.shutdown_event.set,
         http=create_http_protocol(settings.body_seconds),
     )
+    async with deps.open_requests.run_checks(), serving as address:
+        yield address

@@ -17,7 +17,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
-from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import Final, NamedTuple
 
 from starlette.datastructures import Headers
@@ -25,6 +24,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from turnlog.events.errors import Refused
 from turnlog.services.http.problem_details import create_error_response
+from turnlog.services.platform.loopback import is_loopback_host
 from turnlog.services.platform.process_settings import HOST_PATTERN, GatewaySettings
 
 READ_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -104,16 +104,9 @@ def check_request_origin(method: str, headers: Headers, own_hosts: Collection[st
 
 
 def _is_own_host(host: str, own_hosts: Collection[str]) -> bool:
-    return host == "localhost" or host in own_hosts or _is_loopback_address(host)
-
-
-def _is_loopback_address(host: str) -> bool:
-    try:
-        if host.startswith("["):
-            return IPv6Address(host[1:-1]).is_loopback
-        return IPv4Address(host).is_loopback
-    except AddressValueError:
-        return False
+    # In brackets is an address of IPv6, and only there.
+    address = host[1:-1] if host.startswith("[") and ":" in host else host
+    return host in own_hosts or is_loopback_host(address)
 
 
 def _is_same_origin(origin: str, addressed: Authority) -> bool:

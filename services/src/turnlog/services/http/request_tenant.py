@@ -1,7 +1,6 @@
-"""The settings of a gateway and the tenant of a request, as dependencies of routes.
+"""The settings of a gateway, and the principal of a request with its tenant, for routes.
 
-The tenant is never read from a header: until requests carry credentials it is the configured one.
-Only this module knows that.
+The tenant is never read from a header or a path: it is that of the principal who sends the request.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from turnlog.services.identity.principals import Principal
 from turnlog.services.platform.process_settings import GatewaySettings
 
 
@@ -22,9 +22,18 @@ async def get_settings(request: Request) -> GatewaySettings:
 RequestSettings = Annotated[GatewaySettings, Depends(get_settings)]
 
 
-async def get_tenant(settings: RequestSettings) -> str:
+async def get_principal(request: Request) -> Principal:
+    """Return who sends a request, as the middleware established it."""
+    principal: Principal = request.state.principal
+    return principal
+
+
+RequestPrincipal = Annotated[Principal, Depends(get_principal)]
+
+
+async def get_tenant(principal: RequestPrincipal) -> str:
     """Return the tenant of a request."""
-    return settings.tenant
+    return principal.tenant
 
 
 RequestTenant = Annotated[str, Depends(get_tenant)]

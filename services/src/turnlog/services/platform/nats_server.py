@@ -25,7 +25,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
-import ipaddress
 import json
 import os
 import secrets
@@ -45,6 +44,7 @@ import structlog
 from turnlog.events.errors import Refused, Unavailable
 from turnlog.events.subjects import SNAPSHOTS_STREAM
 from turnlog.services.platform.concurrency import run_in_thread
+from turnlog.services.platform.loopback import is_loopback_host
 from turnlog.services.platform.nats_logins import (
     CONSUMER_USER,
     SERVICE_USER,
@@ -130,7 +130,7 @@ def write_config(config: NatsConfig) -> NatsPasswords:
 
 
 def _refuse_beyond_loopback(host: str) -> None:
-    if host == "localhost" or _is_loopback(host):
+    if is_loopback_host(host):
         return
     raise Refused(
         "beyond-loopback",
@@ -138,13 +138,6 @@ def _refuse_beyond_loopback(host: str) -> None:
         field="nats",
         fix="listen on 127.0.0.1, or run a nats-server of your own with TLS and give its url",
     )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _load_password(path: Path, owner: str) -> str:

@@ -281,12 +281,16 @@ class GatewaySettings(WebhookSettings):
     """
     ask: str = "araquem"
     """The blueprint that serves `/v1/ask`."""
+    root_key: Annotated[SecretStr, Field(min_length=32)] | None = None
+    """Secret of the installation's administrator, the same in all gateways; with it nobody is
+    served who does not sign in, with it or with a key that was created by it.
+    """
     actor_header: Annotated[str, Field(pattern=f"^{HEADER_PATTERN}$")] = "X-Forwarded-User"
     """Header in which a trusted proxy names the user who sends a request."""
     actor_proxies: NetworkList = ()
     """Addresses of the proxies that may send this header; without one it is refused."""
     operators: NameList = ()
-    """Users of this header who may call the routes of operators, separated by `,`; `*` is all."""
+    """Users of this header who have every role, separated by `,`; `*` is all."""
     oidc_issuer: IssuerAddress | None = None
     """OpenID Connect issuer whose bearer tokens sign in, as the tokens name it; None for none."""
     oidc_audience: str | None = None

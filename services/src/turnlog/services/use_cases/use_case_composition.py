@@ -20,7 +20,9 @@ from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.blueprints.blueprint_use_cases import BlueprintUseCases
 from turnlog.services.command_handling.row_waits import RowWaits
+from turnlog.services.identity.access_key_service import AccessKeyService
 from turnlog.services.integrity.record_watch import RecordWatch
+from turnlog.services.keys.key_use_cases import KeyUseCases
 from turnlog.services.knowledge.knowledge_service import KnowledgeService
 from turnlog.services.knowledge.knowledge_use_cases import KnowledgeUseCases
 from turnlog.services.media.media_use_cases import MediaUseCases
@@ -98,6 +100,8 @@ class UseCaseParts:
     """Loads the inputs and the segments of calls."""
     blueprints: BlueprintStore
     blueprint_folders: BlueprintFolders
+    access_keys: AccessKeyService
+    """The keys of the installation."""
     webhooks: WebhookService
     """The subscriptions to events, and how far each has got."""
     webhook_settings: WebhookSettings
@@ -162,6 +166,7 @@ class UseCases:
     blueprints: BlueprintUseCases
     segments: SegmentUseCases
     knowledge: KnowledgeUseCases
+    access_keys: KeyUseCases
     overrides: OverrideUseCases
     quotas: QuotaUseCases
     webhooks: WebhookUseCases
@@ -243,6 +248,7 @@ class _UseCaseBuilder:
             knowledge=KnowledgeUseCases(
                 parts.knowledge_service, parts.knowledge_search, parts.store, self.row_waits
             ),
+            access_keys=KeyUseCases(parts.access_keys),
             overrides=OverrideUseCases(parts.overrides, parts.blueprint_folders, handler.texts),
             quotas=QuotaUseCases(parts.quotas, parts.media_limits),
             webhooks=WebhookUseCases(

@@ -119,6 +119,13 @@ INSTALLATION_CODES: Final[Mapping[str, ErrorCode]] = {
         status=None,
         exit_code=ExitCode.CONFLICT,
     ),
+    "key-taken": ErrorCode(
+        meaning="The tenant has a key of this name already.",
+        action="use another name, or rotate that one",
+        status=HTTPStatus.CONFLICT,
+        retry="no",
+        contains=("field",),
+    ),
     "log-rolled-back": ErrorCode(
         meaning="The log lacks events that were read from it.",
         action="tell the operator; writes are accepted again when log and read models agree",
@@ -297,9 +304,20 @@ INSTALLATION_CODES: Final[Mapping[str, ErrorCode]] = {
         status=HTTPStatus.NOT_FOUND,
         contains=("field",),
     ),
+    "too-many-keys": ErrorCode(
+        meaning="The tenant has as many keys as may be.",
+        action="revoke those not in use",
+        contains=("field",),
+    ),
     "too-many-webhooks": ErrorCode(
         meaning="There are as many webhooks as may be.",
         action="remove one of them",
+        contains=("field",),
+    ),
+    "unknown-key": ErrorCode(
+        meaning="There is no key of this name or id, or it is revoked.",
+        action="see `turnlog keys list` for those there are",
+        status=HTTPStatus.NOT_FOUND,
         contains=("field",),
     ),
     "unknown-webhook": ErrorCode(
@@ -313,6 +331,13 @@ INSTALLATION_CODES: Final[Mapping[str, ErrorCode]] = {
         action="wait again; the turn is recorded",
         status=None,
         retry="yes",
+    ),
+    "unprotected": ErrorCode(
+        meaning="The gateway would answer everybody who reaches an address beyond this machine.",
+        action="set `TURNLOG_ROOT_KEY`, or trust a proxy that signs people in",
+        status=None,
+        exit_code=ExitCode.USAGE,
+        contains=("field",),
     ),
     "webhook-taken": ErrorCode(
         meaning="There is a webhook of this name already.",

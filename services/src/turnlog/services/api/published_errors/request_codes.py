@@ -119,10 +119,22 @@ REQUEST_CODES: Final[Mapping[str, ErrorCode]] = {
         status=HTTPStatus.UNAUTHORIZED,
         contains=("field",),
     ),
-    "not-an-operator": ErrorCode(
-        meaning="A user whom a trusted proxy named called a [route of operators](audiences.md).",
-        action="ask an operator, who can name the user in `TURNLOG_OPERATORS`",
+    "keys-not-configured": ErrorCode(
+        meaning="A request has a key, or is about keys, and the service asks nobody for one.",
+        action="leave the key out, or have the operator set `TURNLOG_ROOT_KEY`",
+        status=HTTPStatus.BAD_REQUEST,
+        contains=("field",),
+    ),
+    "not-permitted": ErrorCode(
+        meaning="The sender has no role with the [permission](permissions.md) for a request.",
+        action="sign in with a role that `fix` names",
         status=HTTPStatus.FORBIDDEN,
+        contains=("field",),
+    ),
+    "not-signed-in": ErrorCode(
+        meaning="A request does not say who sends it, and the service answers nobody unknown.",
+        action="send a key as `Authorization: Bearer`",
+        status=HTTPStatus.UNAUTHORIZED,
         contains=("field",),
     ),
     "future-cursor": ErrorCode(

@@ -49,6 +49,7 @@ SHOWN_EVENTS: Final = frozenset(
         "model-library-loaded",
         "model-library-loading",
         "nats-password-created",
+        "no-keys-asked-for",
         "consumer-password-created",
         "projector-started",
         "snapshot-key-created",
@@ -91,7 +92,7 @@ async def run_all_services(overrides: Mapping[str, Any], on_started: Callable[[]
     def show_addresses(addresses: ServiceAddresses) -> None:
         console.print(render_head(addresses))
         if has_screen:
-            console.print(render_first_screen(addresses, settings.model, new_keys))
+            console.print(render_first_screen(addresses, settings, new_keys))
         on_started()
 
     await ending.run_until_end(service, show_addresses)

@@ -45,7 +45,7 @@ from turnlog.services.cli.blueprints.blueprint_view import (
     render_blueprints,
     render_checked_servers,
 )
-from turnlog.services.cli.client.service_client import create_client
+from turnlog.services.cli.client.service_client import create_running_client
 from turnlog.services.cli.client.service_location import find_service
 from turnlog.services.cli.console import (
     OutputFormat,
@@ -107,7 +107,7 @@ async def print_blueprint_list(
     """
     running = None if folders else find_service(target.url, target.data_dir)
     if running is not None:
-        async with create_client(running.url) as service:
+        async with create_running_client(running) as service:
             found = await service.send(build_read(api_paths.BLUEPRINTS, BlueprintList))
     else:
         found = _list_local_blueprints(folders, environ)
@@ -124,7 +124,7 @@ async def print_blueprint(
     """Print a blueprint of the running service; without one, of the folders here."""
     running = None if folders else find_service(target.url, target.data_dir)
     if running is not None:
-        async with create_client(running.url) as service:
+        async with create_running_client(running) as service:
             found = await service.send(fetch_blueprint(name))
     else:
         local = _open_local_folders(folders, environ)

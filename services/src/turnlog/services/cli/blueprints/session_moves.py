@@ -24,7 +24,7 @@ from turnlog.services.cli.blueprints.move_view import (
     render_move_plan,
     render_outcome,
 )
-from turnlog.services.cli.client.service_client import ServiceClient, create_client
+from turnlog.services.cli.client.service_client import ServiceClient, create_running_client
 from turnlog.services.cli.client.service_location import require_service
 from turnlog.services.cli.client.session_selection import list_selected_sessions
 from turnlog.services.cli.console import (
@@ -66,7 +66,7 @@ async def move_selected_sessions(
     target: ServiceTarget, move: SelectedMove, output: OutputFormat
 ) -> bool:
     """Print which sessions a move changes and carry it out; return whether it fits all of them."""
-    async with create_client(require_service(target).url) as service:
+    async with create_running_client(require_service(target)) as service:
         # A closed session makes no calls, so its version is of no matter.
         found = await list_selected_sessions(service, replace(move.filters, open=True))
         plan = [await _plan_move(service, each.session, move.digest) for each in found]

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from turnlog.client import ClientOperation
 from turnlog.events.errors import Refused, Unavailable
-from turnlog.services.cli.client.service_client import ServiceClient, create_client
+from turnlog.services.cli.client.service_client import ServiceClient, create_running_client
 from turnlog.services.cli.client.service_location import require_service
 from turnlog.services.cli.console import create_error_console
 from turnlog.services.cli.options import ServiceTarget
@@ -38,7 +38,7 @@ async def send_listed_command(
     target: ServiceTarget, command: ClientOperation[ChangeT], build_read: BuildRead
 ) -> ChangeT:
     """Send a command to the service of `target`, and wait until lists show what it did."""
-    async with create_client(require_service(target).url) as service:
+    async with create_running_client(require_service(target)) as service:
         done = await service.send(command)
         await wait_for_rows(service, build_read, done.sequence)
     return done

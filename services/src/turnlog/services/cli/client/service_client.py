@@ -7,6 +7,7 @@ port are started, so the same code answers. No worker is started, so no session 
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncGenerator, Generator
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from turnlog.services.cli.client.service_location import (
     locate_data,
     require_service,
 )
-from turnlog.services.cli.options import ReadTarget, ServiceTarget
+from turnlog.services.cli.options import KEY_VARIABLE, ReadTarget, ServiceTarget
 
 TIMEOUT_SECONDS: Final = 60.0
 """Read timeout in seconds; event streams send a keep-alive more often than that."""
@@ -138,10 +139,15 @@ def convert_failure(failure: RequestFailed, url: str) -> TurnlogError:
             return Refused(code, detail, field=failure.field, fix=failure.fix or "")
 
 
-def create_client(url: str) -> ServiceClient:
-    """Create a client of the service at an address."""
+def create_client(url: str, key: str | None = None) -> ServiceClient:
+    """Create a client of the service at an address, which may ask for a key."""
     http = httpx.AsyncClient(timeout=TIMEOUT_SECONDS, verify=create_tls_context(url))
-    return ServiceClient(AsyncTurnlogClient(url, max_tries=1, http=http))
+    return ServiceClient(AsyncTurnlogClient(url, key=key, max_tries=1, http=http))
+
+
+def create_running_client(running: RunningService) -> ServiceClient:
+    """Create a client of a running service, with the key that the environment has for it."""
+    return create_client(running.url, os.environ.get(KEY_VARIABLE) or None)
 
 
 @asynccontextmanager
@@ -151,8 +157,8 @@ async def open_service(
     """Yield a client of `target`; `with_read_models` is needed for lists."""
     place = locate_data(target.url, target.data_dir)
     match place:
-        case RunningService(url=url):
-            async with create_client(url) as service:
+        case RunningService():
+            async with create_running_client(place) as service:
                 yield service
         case UnservedDirectory(path=path):
             # A service in this process needs imports that no other path needs.
@@ -169,5 +175,5 @@ async def open_service(
 
 async def send_command(target: ServiceTarget, operation: ClientOperation[AnswerT]) -> AnswerT:
     """Send a command to the service of `target`; raises `Refused` if none runs."""
-    async with create_client(require_service(target).url) as service:
+    async with create_running_client(require_service(target)) as service:
         return await service.send(operation)

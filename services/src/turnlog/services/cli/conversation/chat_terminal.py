@@ -31,7 +31,7 @@ from turnlog.contract.turn_payloads import SubmittedTurn
 from turnlog.events.errors import Refused
 from turnlog.services.cli.actions.query_actions import parse_attributes
 from turnlog.services.cli.client.attached_files import MediaInput, upload_files
-from turnlog.services.cli.client.service_client import ServiceClient, create_client
+from turnlog.services.cli.client.service_client import ServiceClient, create_running_client
 from turnlog.services.cli.client.service_location import require_service
 from turnlog.services.cli.console import create_output_console
 from turnlog.services.cli.conversation.approval_questions import describe_decision, request_decision
@@ -88,10 +88,10 @@ def run_chat(
 
     The attached files are sent with the first turn.
     """
-    url = require_service(target).url
+    running = require_service(target)
     console = create_output_console()
     with asyncio.Runner() as runner:
-        service = create_client(url)
+        service = create_running_client(running)
         try:
             if session is None:
                 opened = runner.run(_open_session(service, new))
@@ -101,7 +101,7 @@ def run_chat(
             else:
                 session = runner.run(service.send(operations.fetch_state(session))).session
             conversation = SessionConversation(service, session, has_reasoning=has_reasoning)
-            console.print(Text(f"session {session}  {url}\n", MUTED))
+            console.print(Text(f"session {session}  {running.url}\n", MUTED))
             uploads = runner.run(upload_files(service, attached))
             ChatTerminal(runner, conversation, console).run_turns(uploads)
         finally:

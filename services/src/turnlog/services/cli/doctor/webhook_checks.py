@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import Final
 
 import httpx
 
+from turnlog.client.operations import build_sign_in
 from turnlog.contract import api_paths
 from turnlog.contract.webhook_payloads import WebhookPage, WebhookView
 from turnlog.services.cli.doctor.check_findings import (
@@ -13,6 +15,7 @@ from turnlog.services.cli.doctor.check_findings import (
     report_good,
     report_warning,
 )
+from turnlog.services.cli.options import KEY_VARIABLE
 
 TIMEOUT_SECONDS: Final = 5.0
 
@@ -24,7 +27,11 @@ def check_webhooks(running: str | None) -> tuple[CheckFinding, ...]:
     if running is None:
         return ()
     try:
-        answer = httpx.get(f"{running}{api_paths.WEBHOOKS}", timeout=TIMEOUT_SECONDS)
+        answer = httpx.get(
+            f"{running}{api_paths.WEBHOOKS}",
+            headers=build_sign_in(os.environ.get(KEY_VARIABLE) or None),
+            timeout=TIMEOUT_SECONDS,
+        )
         webhooks = WebhookPage.model_validate_json(answer.raise_for_status().content).webhooks
     except (httpx.HTTPError, ValueError) as error:
         fix = "`turnlog webhooks list` says more"

@@ -34,7 +34,7 @@ from turnlog.services.cli.actions.verification import create_progress_bar
 from turnlog.services.cli.client.row_waiting import send_listed_command, wait_for_rows
 from turnlog.services.cli.client.service_client import (
     ServiceClient,
-    create_client,
+    create_running_client,
     send_command,
 )
 from turnlog.services.cli.client.service_location import require_service
@@ -123,7 +123,7 @@ async def import_knowledge(
     """
     try:
         files = _read_files(paths, kind)
-        async with create_client(require_service(target).url) as service:
+        async with create_running_client(require_service(target)) as service:
             result = await _send_batches(service, collection, list(split_batches(files)))
             if prune:
                 result = await _prune_collection(service, files, result)
@@ -150,7 +150,7 @@ async def preview_pruning(
     except FaultyBlueprint as faulty:
         print_import_faults(faulty.faults, output)
         return False
-    async with create_client(require_service(target).url) as service:
+    async with create_running_client(require_service(target)) as service:
         gone = await list_gone_entries(service, collection, files)
     if output == "json":
         print_json(dump_gone_entries(collection, gone))

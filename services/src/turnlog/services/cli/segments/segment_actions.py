@@ -32,7 +32,7 @@ from turnlog.services.api.segment_payloads import (
     SegmentPage,
 )
 from turnlog.services.cli.client.row_waiting import send_listed_command, wait_for_rows
-from turnlog.services.cli.client.service_client import ServiceClient, create_client
+from turnlog.services.cli.client.service_client import ServiceClient, create_running_client
 from turnlog.services.cli.client.service_location import require_service
 from turnlog.services.cli.console import OutputFormat, create_output_console, print_json
 from turnlog.services.cli.options import ServiceTarget
@@ -146,7 +146,7 @@ async def import_segment_files(
     """
     try:
         found = _read_files(files)
-        async with create_client(require_service(target).url) as service:
+        async with create_running_client(require_service(target)) as service:
             done = await _send_import(service, found)
             gone = await list_gone_segments(service, found.inputs, done.sequence) if prune else []
             sequence = await mark_segments_inactive(service, gone) or done.sequence
@@ -171,7 +171,7 @@ async def preview_pruning(
     except FaultyBlueprint as faulty:
         print_import_faults(faulty.faults, output)
         return False
-    async with create_client(require_service(target).url) as service:
+    async with create_running_client(require_service(target)) as service:
         gone = await list_gone_segments(service, found.inputs)
     if output == "json":
         print_json({"would_deactivate": dump_gone_segments(gone)})

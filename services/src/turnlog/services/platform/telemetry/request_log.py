@@ -37,6 +37,7 @@ class RequestLog:
 
     app: Callable[..., Awaitable[None]]
     tenant: str
+    """The tenant of a request whose sender is not known."""
     find_route: Callable[[Mapping[str, object]], str | None]
     """Returns the template of the route that handled the request."""
 
@@ -62,6 +63,7 @@ class RequestLog:
 
     def _log_request(self, scope: Mapping[str, Any], status: int | None, seconds: float) -> None:
         route, method = self.find_route(scope), scope["method"]
+        principal = scope.get("state", {}).get("principal")
         is_quiet = route in QUIET_ROUTES and (status or 0) < FIRST_ERROR_STATUS
         (_log.debug if is_quiet else _log.info)(
             "request",
@@ -70,5 +72,5 @@ class RequestLog:
             # Without one the client left before there was an answer.
             status=status,
             seconds=round(seconds, 4),
-            tenant=self.tenant,
+            tenant=principal.tenant if principal else self.tenant,
         )

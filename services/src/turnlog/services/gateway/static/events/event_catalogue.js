@@ -76,6 +76,10 @@ export const EVENT_FAMILIES = {
   "webhook-gave-up": "prompt",
   "alert-rule-set": "prompt",
   "alert-rule-removed": "prompt",
+  "key-created": "prompt",
+  "key-rotated": "prompt",
+  "key-revoked": "prompt",
+  "key-used": "prompt",
 };
 
 export const EVENT_TEMPLATES = {

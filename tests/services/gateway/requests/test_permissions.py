@@ -1,20 +1,22 @@
-"""Users whom a proxy names call the routes of users, operators among them all others."""
+"""Each role calls the routes that the table has for it, and no other one."""
 
 from __future__ import annotations
 
 import re
 import runpy
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fastapi.routing import APIRoute, iter_route_contexts
 
 from tests.services.gateway.gateway_service import RunningGateway
+from tests.services.gateway.listed_routes import iterate_routes
 from tests.services.gateway.requests.test_trusted_proxy import HEADER, LOOPBACK, open_clerk
-from turnlog.services.gateway.app import create_routed_app
-from turnlog.services.http.route_audiences import ROUTE_AUDIENCES
+from turnlog.services.identity.permissions import (
+    ROLE_PERMISSIONS,
+    ROUTE_PERMISSIONS,
+    find_permission,
+)
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -23,21 +25,12 @@ ROOT = Path(__file__).parents[4]
 ADA = {HEADER: "ada"}
 
 
-def iterate_routes() -> Iterator[tuple[str, str]]:
-    """Yield method and path of each route below `/v1`."""
-    for context in iter_route_contexts(create_routed_app().routes):
-        route = context.original_route
-        if isinstance(route, APIRoute) and route.path.startswith("/v1/"):
-            for method in route.methods or ():
-                yield method, route.path
+async def test_every_route_has_a_permission_and_every_permission_a_route() -> None:
+    assert {path for _, path in iterate_routes()} == set(ROUTE_PERMISSIONS)
 
 
-async def test_every_route_has_an_audience_and_every_audience_a_route() -> None:
-    assert {path for _, path in iterate_routes()} == set(ROUTE_AUDIENCES)
-
-
-async def test_page_of_audiences_is_fresh() -> None:
-    generator = runpy.run_path(str(ROOT / "docs/generate/route_audiences.py"))
+async def test_page_of_permissions_is_fresh() -> None:
+    generator = runpy.run_path(str(ROOT / "docs/generate/permissions.py"))
     written: str = generator["TARGET"].read_text()
     assert generator["format_page"]() == written, "it is stale: run `make docs`"
 
@@ -47,7 +40,7 @@ async def send(gateway: RunningGateway, method: str, path: str, headers: Any = A
     return await gateway.http.request(method, place, headers=headers)
 
 
-async def test_a_proxied_user_is_refused_every_route_of_operators_and_no_other(
+async def test_a_proxied_user_may_do_what_a_caller_may(
     bare: RunningGateway,
 ) -> None:
     async with bare.start_another_gateway(actor_proxies=LOOPBACK) as gateway:
@@ -56,13 +49,19 @@ async def test_a_proxied_user_is_refused_every_route_of_operators_and_no_other(
             for method, path in iterate_routes()
             if (await send(gateway, method, path)).status_code == 403
         }
-        expected = {each for each in iterate_routes() if ROUTE_AUDIENCES[each[1]] != "users"}
-        assert refused == expected
+        allowed = ROLE_PERMISSIONS["caller"]
+        own = {("GET", "/v1/quotas/{user:path}")}
+        expected = {
+            (method, path)
+            for method, path in iterate_routes()
+            if find_permission(path, method) not in allowed
+        }
+        assert refused == expected | own
         assert {"PUT /v1/quotas/{user:path}", "POST /v1/knowledge/import", "GET /v1/events"} <= {
             " ".join(each) for each in refused
         }
         answer = (await send(gateway, "GET", "/v1/quotas")).json()
-        assert (answer["code"], answer["field"]) == ("not-an-operator", HEADER)
+        assert (answer["code"], answer["field"]) == ("not-permitted", "Authorization")
         assert "TURNLOG_OPERATORS" in answer["fix"]
 
 

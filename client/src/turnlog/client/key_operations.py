@@ -1,0 +1,40 @@
+"""The requests about keys, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from turnlog.client.operations import ClientOperation, build_command, build_read
+from turnlog.contract import api_paths
+from turnlog.contract.api_paths import format_path
+from turnlog.contract.installation.key_payloads import CreatedKey, KeyPage, KeyResult, PrincipalView
+
+
+def create_key(form: Mapping[str, Any]) -> ClientOperation[CreatedKey]:
+    """Create a key; only this answer has the whole of it."""
+    return build_command(api_paths.KEYS, form, CreatedKey)
+
+
+def list_keys(tenant: str | None) -> ClientOperation[KeyPage]:
+    """List the keys of a tenant, by default one's own."""
+    return build_read(api_paths.KEYS, KeyPage, {"for_tenant": tenant})
+
+
+def rotate_key(
+    name: str, form: Mapping[str, Any], tenant: str | None
+) -> ClientOperation[CreatedKey]:
+    """Replace the secret part of a key; only this answer has the whole of it."""
+    path = format_path(api_paths.ROTATE_KEY, name=name)
+    return build_command(path, form, CreatedKey, query={"for_tenant": tenant})
+
+
+def revoke_key(name: str, tenant: str | None) -> ClientOperation[KeyResult]:
+    """Let a key sign in no more."""
+    path = format_path(api_paths.KEY, name=name)
+    return build_command(path, None, KeyResult, "DELETE", query={"for_tenant": tenant})
+
+
+def fetch_principal() -> ClientOperation[PrincipalView]:
+    """Return who the sender is to the service."""
+    return build_read(api_paths.PRINCIPAL, PrincipalView)

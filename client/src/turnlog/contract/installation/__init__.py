@@ -1,0 +1,1 @@
+"""Requests and responses about the installation itself: who may use it."""

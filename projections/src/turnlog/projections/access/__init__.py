@@ -1,0 +1,1 @@
+"""The keys of an installation, folded from their events."""

@@ -1,0 +1,162 @@
+"""ASGI middleware that establishes who sends a request, before a byte of its body is read.
+
+What is served without a principal is what has no data of anybody: the page's files, the probes and
+the published documents. A request that goes on for long, such as an event stream, ends when its
+key is revoked or its token expires: the client connects again, and is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+import structlog
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from turnlog.contract.api_paths import API
+from turnlog.events.async_tasks import run_tasks
+from turnlog.events.errors import Refused, TurnlogError
+from turnlog.services.http.problem_details import create_error_response
+from turnlog.services.http.streamed_bodies import StreamedBody
+from turnlog.services.identity.authenticator import AUTHORIZATION, Authenticator
+from turnlog.services.identity.principals import Principal
+
+CHECK_INTERVAL: Final = 0.5
+"""Seconds between two looks whether those who read streams may still do so."""
+
+_log = structlog.get_logger("turnlog.identity")
+
+
+class SignInEnded(Exception):
+    """The principal of a request is let in no more."""
+
+
+@dataclass(eq=False)
+class _OpenRequest:
+    principal: Principal
+    scope: asyncio.Timeout
+
+
+@dataclass
+class OpenRequests:
+    """The requests that a gateway is answering, with whose they are."""
+
+    authenticator: Authenticator
+    _open: set[_OpenRequest] = field(init=False, default_factory=set[_OpenRequest])
+
+    @asynccontextmanager
+    async def run_request(self, principal: Principal) -> AsyncGenerator[None]:
+        """Run a request; raises `SignInEnded` when its principal is let in no more."""
+        scope = asyncio.timeout(None)
+        request = _OpenRequest(principal, scope)
+        try:
+            async with scope:
+                self._open.add(request)
+                try:
+                    yield
+                finally:
+                    self._open.discard(request)
+        except TimeoutError:
+            if scope.expired():
+                raise SignInEnded from None
+            raise
+
+    @asynccontextmanager
+    async def run_checks(self) -> AsyncGenerator[None]:
+        """Check open requests while the context is open."""
+        async with run_tasks(self._check_repeatedly()):
+            yield
+
+    async def _check_repeatedly(self) -> None:
+        while True:
+            await asyncio.sleep(CHECK_INTERVAL)
+            try:
+                await self._end_invalid_requests()
+            except TurnlogError as error:
+                # Nobody can be revoked either while the library cannot be written.
+                _log.warning("keys-unavailable", detail=str(error))
+
+    async def _end_invalid_requests(self) -> None:
+        verdicts = dict[Principal, bool]()
+        for request in [*self._open]:
+            principal = request.principal
+            if principal not in verdicts:
+                verdicts[principal] = await self.authenticator.is_still_valid(principal)
+            if not verdicts[principal] and request in self._open:
+                request.scope.reschedule(asyncio.get_running_loop().time())
+
+
+@dataclass(frozen=True, slots=True)
+class AuthenticationMiddleware:
+    """ASGI middleware that passes on requests with their principal, and refuses the others."""
+
+    app: ASGIApp
+    open_requests: OpenRequests
+    body_seconds: float
+    """Seconds to read what is left of a refused request's body."""
+    part_bytes: int
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Establish who sends a request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        sender = scope["client"][0] if scope["client"] else ""
+        authenticator = self.open_requests.authenticator
+        try:
+            principal = await authenticator.authenticate(Headers(scope=scope).getlist, sender)
+            if principal is None and scope["path"].startswith(f"{API}/"):
+                raise create_sign_in_refusal()
+            principal = principal or authenticator.create_stranger()
+        except TurnlogError as error:
+            await self._refuse(error, scope, receive, send)
+            return
+        scope.setdefault("state", {})["principal"] = principal
+        if principal.sign_in in {"none", "proxy", "root-key"}:
+            await self.app(scope, receive, send)
+        else:
+            await self._pass_while_valid(principal, scope, receive, send)
+
+    async def _refuse(
+        self, error: TurnlogError, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        body = StreamedBody(
+            receive=receive, send=send, seconds=self.body_seconds, part_bytes=self.part_bytes
+        )
+        response = create_error_response(error, closing=True)
+        if response.status_code == SIGN_IN_STATUS:
+            response.headers["WWW-Authenticate"] = 'Bearer realm="turnlog"'
+        await response(scope, body.receive_piece, body.send_after_body)
+
+    async def _pass_while_valid(
+        self, principal: Principal, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        has_begun = False
+
+        async def send_and_note(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
+        try:
+            async with self.open_requests.run_request(principal):
+                await self.app(scope, receive, send_and_note)
+        except SignInEnded:
+            if has_begun:
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+            else:
+                await self._refuse(create_sign_in_refusal(), scope, receive, send)
+
+
+SIGN_IN_STATUS: Final = 401
+
+
+def create_sign_in_refusal() -> Refused:
+    """Create the refusal of a request that does not say who sends it."""
+    fix = "send `Authorization: Bearer` and a key; the command line takes TURNLOG_KEY"
+    detail = "this service answers only those who sign in"
+    return Refused("not-signed-in", detail, field=AUTHORIZATION, fix=fix)

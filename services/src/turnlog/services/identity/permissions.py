@@ -1,0 +1,177 @@
+"""What each role may do, and which permission each route needs.
+
+A route that is missing here is for nobody. The two tables are the only place that knows roles;
+`docs/reference/permissions.md` is generated from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from turnlog.contract import api_paths as paths
+from turnlog.services.identity.principals import Principal, Role
+
+Permission = Literal[
+    "sessions:read",
+    "sessions:write",
+    "sessions:all",
+    "sessions:release",
+    "figures:read",
+    "events:read",
+    "prompts:read",
+    "withheld:read",
+    "record:verify",
+    "library:read",
+    "library:write",
+    "limits:write",
+    "delivery:write",
+    "reads:read",
+    "keys:write",
+]
+
+PERMISSIONS: Final[Mapping[Permission, str]] = {
+    "sessions:read": "Read sessions, their replies and their events as ordinary readers see them.",
+    "sessions:write": "Open sessions, submit turns, steer them, and upload files.",
+    "sessions:all": "Reach the sessions of all users of the tenant, not only one's own.",
+    "sessions:release": "Have sessions folded again whose read models are stopped.",
+    "figures:read": "Read usage, growth, caches, forecasts, alerts and the overview.",
+    "events:read": "Read the events of all sessions of the tenant.",
+    "prompts:read": "Read exact prompts, their origin, and what another rule would do.",
+    "withheld:read": "Read withheld texts, and export bundles, which contain them.",
+    "record:verify": "Verify the log, and create checkpoints.",
+    "library:read": "Read segments, knowledge, pins, quotas and webhooks.",
+    "library:write": "Change segments and knowledge, and move sessions to other versions.",
+    "limits:write": "Set quotas, and limits of stored media.",
+    "delivery:write": "Change alerts and webhooks.",
+    "reads:read": "Read who looked at prompts, withheld texts and bundles.",
+    "keys:write": "Create, rotate, revoke and list keys.",
+}
+"""Every permission, and what it allows."""
+
+ROLE_PERMISSIONS: Final[Mapping[Role, Collection[Permission]]] = {
+    "caller": ("sessions:read", "sessions:write"),
+    "watcher": ("sessions:read", "sessions:all", "figures:read", "events:read"),
+    "operator": (
+        *("sessions:read", "sessions:write", "sessions:all", "sessions:release"),
+        *("figures:read", "events:read"),
+        *("library:read", "library:write", "limits:write", "delivery:write"),
+    ),
+    "auditor": (
+        *("sessions:read", "sessions:all", "figures:read", "events:read", "library:read"),
+        *("prompts:read", "withheld:read", "record:verify", "reads:read"),
+    ),
+    "administrator": ("keys:write", "reads:read"),
+}
+"""What each role may do; a principal may do what any of its roles may."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoutePermission:
+    """What a route needs, by method; `GET` counts for `HEAD` too."""
+
+    read: Permission
+    """What `GET` needs."""
+    write: Permission
+    """What every other method needs."""
+
+
+def _create_need(read: Permission, *places: str) -> dict[str, RoutePermission]:
+    return dict.fromkeys(places, RoutePermission(read, read))
+
+
+def _create_needs(read: Permission, write: Permission, *places: str) -> dict[str, RoutePermission]:
+    return dict.fromkeys(places, RoutePermission(read, write))
+
+
+ROUTE_PERMISSIONS: Final[Mapping[str, RoutePermission]] = {
+    **_create_needs(
+        *("sessions:read", "sessions:write"),
+        *(paths.SESSIONS, paths.SESSION, paths.FORK, paths.CANCEL, paths.CLOSE),
+        *(
+            paths.REDACTIONS,
+            paths.CHOICES,
+            paths.PHASE,
+            paths.PROFILE,
+            paths.TOOL_SCHEMAS,
+            paths.TURNS,
+        ),
+        *(paths.HISTORY, paths.TURN_STREAM, paths.TIMELINE, paths.EXCLUSION, paths.DISPLAY),
+        *(paths.FEEDBACK, paths.APPROVAL, paths.ASK, paths.MEMORY, paths.REFERENCES),
+        *(paths.SUMMARIES, paths.UNDO_SUMMARY, paths.PURGE, paths.CALLS, paths.TOOL_RESULT),
+        *(paths.SESSION_EVENTS, paths.EXPORT, paths.VERIFY_SESSION),
+        *(paths.BLUEPRINTS, paths.BLUEPRINT, paths.BLOBS, paths.BLOB),
+        *(paths.OVERRIDES, paths.OVERRIDE),
+    ),
+    **_create_need("sessions:read", paths.RESOLVE_REFERENCES, paths.PRINCIPAL),
+    **_create_needs("sessions:read", "limits:write", paths.QUOTA),
+    **_create_need(
+        "figures:read",
+        *(paths.GROWTH, paths.CACHE_BREAKS, paths.FORECAST, paths.OVERVIEW, paths.USAGE),
+    ),
+    **_create_need("events:read", paths.EVENTS, paths.APPROVALS, paths.USES),
+    **_create_need(
+        "prompts:read",
+        *(paths.PROMPT, paths.ASSEMBLY, paths.CALL_DIFF, paths.EXPLAINED_CALL),
+        *(paths.EXPLAINED_TURN, paths.WINDOW, paths.ASSEMBLE, paths.WHAT_IF),
+    ),
+    **_create_need("record:verify", paths.VERIFY_LOG, paths.CHECKPOINT),
+    **_create_needs(
+        *("library:read", "library:write"),
+        *(paths.PINS, paths.SEGMENTS, paths.SEGMENT, paths.IMPORT_SEGMENTS),
+        *(paths.COLLECTIONS, paths.COLLECTION, paths.ENTRY, paths.IMPORT_KNOWLEDGE),
+        *(paths.SESSION_BLUEPRINT,),
+    ),
+    **_create_need("library:read", paths.SEARCH_KNOWLEDGE),
+    **_create_needs("library:read", "limits:write", paths.QUOTAS, paths.MEDIA_LIMIT),
+    **_create_needs(
+        *("library:read", "delivery:write"),
+        *(paths.WEBHOOKS, paths.WEBHOOK, paths.WEBHOOK_DELIVERIES),
+        *(paths.PAUSE_WEBHOOK, paths.RESUME_WEBHOOK, paths.REDELIVER_WEBHOOK),
+    ),
+    **_create_needs(
+        "figures:read", "delivery:write", paths.ALERTS, paths.ALERT, paths.ALERT_HISTORY
+    ),
+    **_create_needs(
+        *("figures:read", "sessions:release"),
+        *(paths.QUARANTINE, paths.QUARANTINED_SESSION, paths.RELEASE),
+    ),
+    **_create_need("keys:write", paths.KEYS, paths.KEY, paths.ROTATE_KEY),
+}
+"""What each path below `/v1` needs."""
+
+VALUE_PERMISSIONS: Final[Mapping[str, tuple[Collection[str], Permission]]] = {
+    "stored": (("false",), "withheld:read"),
+    "format": (("ndjson", "chat", "parquet"), "withheld:read"),
+}
+"""Query parameters with the values that need nothing more, and what every other one needs."""
+
+
+def list_permissions(principal: Principal) -> Sequence[Permission]:
+    """Return what a principal may do, in the order of the table."""
+    held = {each for role in principal.roles for each in ROLE_PERMISSIONS[role]}
+    return tuple(each for each in PERMISSIONS if each in held)
+
+
+def has_permission(principal: Principal, permission: Permission) -> bool:
+    """Return whether a principal may do something."""
+    return any(permission in ROLE_PERMISSIONS[role] for role in principal.roles)
+
+
+def find_permission(path: str, method: str) -> Permission | None:
+    """Return what a route needs; None for one that nobody may call."""
+    needed = ROUTE_PERMISSIONS.get(path)
+    if needed is None:
+        return None
+    return needed.read if method in {"GET", "HEAD"} else needed.write
+
+
+def list_allowed_roles(permission: Permission) -> Sequence[Role]:
+    """Return the roles that have a permission, in the order of the table."""
+    return tuple(role for role, held in ROLE_PERMISSIONS.items() if permission in held)
+
+
+def reaches_own_sessions_only(principal: Principal) -> bool:
+    """Return whether a principal reaches only the sessions of its user."""
+    return principal.user is not None and not has_permission(principal, "sessions:all")

@@ -1,0 +1,1 @@
+"""Keys: creating, listing, rotating and revoking them."""

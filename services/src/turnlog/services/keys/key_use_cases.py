@@ -1,0 +1,155 @@
+"""Creating, listing, rotating and revoking keys.
+
+An administrator of a tenant has the tenant's keys only; whoever has the root key has all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from turnlog.contract.installation.key_payloads import (
+    CreatedKey,
+    CreateKeyRequest,
+    KeyPage,
+    KeyResult,
+    KeyStatus,
+    KeyView,
+    RotateKeyRequest,
+)
+from turnlog.events.codec import format_rfc3339
+from turnlog.events.errors import Refused
+from turnlog.events.model.installation.access_events import KeyCreated, KeyRotated
+from turnlog.projections.access.access_keys import AccessKey
+from turnlog.projections.blueprint.storable_json import check_text
+from turnlog.services.command_handling.callers import Caller
+from turnlog.services.identity.access_key_service import (
+    AccessKeyService,
+    KeyChange,
+    NewSecret,
+    check_expiry,
+    create_secret,
+)
+from turnlog.services.identity.authenticator import ROOT_NAME
+from turnlog.services.identity.principals import Principal
+
+ALL_TENANTS: Final = "*"
+"""What the installation's administrator names to see the keys of all tenants."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyUseCases:
+    """Reads and changes keys."""
+
+    service: AccessKeyService
+
+    async def list_keys(self, principal: Principal, tenant: str | None) -> KeyPage:
+        """List the keys of a tenant, by default one's own, the last revoked ones among them."""
+        chosen = choose_tenant(principal, tenant)
+        found = await self.service.load_keys()
+        now = self.service.parts.clock()
+        keys = found.list_keys(None if chosen == ALL_TENANTS else chosen)
+        return KeyPage(
+            sequence=found.sequence, keys=tuple(_create_view(each, now) for each in keys)
+        )
+
+    async def create_key(
+        self, principal: Principal, caller: Caller, form: CreateKeyRequest
+    ) -> CreatedKey:
+        """Create a key; raises `Refused` for a name that is taken, or a tenant of another's."""
+        _require_keys(principal)
+        if form.name == ROOT_NAME:
+            detail = f"`{ROOT_NAME}` is what the root key is called"
+            raise Refused("key-taken", detail, field="name", fix="use another name")
+        secret = create_secret()
+        created = KeyCreated(
+            id=secret.id,
+            name=form.name,
+            tenant=choose_tenant(principal, form.tenant),
+            roles=tuple(sorted(set(form.roles))),
+            user=form.user,
+            hash=secret.digest,
+            expires=check_expiry(form.expires, self.service.parts.clock()),
+        )
+        return self._create_answer(await self.service.create_key(caller, created), secret)
+
+    async def rotate_key(
+        self,
+        principal: Principal,
+        caller: Caller,
+        name: str,
+        form: RotateKeyRequest,
+        tenant: str | None,
+    ) -> CreatedKey:
+        """Replace the secret part of a key, which keeps its id, name and roles."""
+        known = await self._find_key(principal, name, tenant)
+        now, secret = self.service.parts.clock(), create_secret(known.id)
+        rotated = KeyRotated(
+            id=known.id,
+            hash=secret.digest,
+            previous_until=format_rfc3339(now + timedelta(seconds=form.overlap_seconds)),
+            expires=check_expiry(form.expires, now),
+        )
+        return self._create_answer(await self.service.rotate_key(caller, rotated), secret)
+
+    async def revoke_key(
+        self, principal: Principal, caller: Caller, name: str, tenant: str | None
+    ) -> KeyResult:
+        """Let a key sign in no more; every gateway refuses it within a second."""
+        known = await self._find_key(principal, name, tenant)
+        change = await self.service.revoke_key(caller, known.id)
+        view = _create_view(change.key, self.service.parts.clock())
+        return KeyResult(sequence=change.sequence, key=view)
+
+    async def _find_key(self, principal: Principal, name: str, tenant: str | None) -> AccessKey:
+        _require_keys(principal)
+        chosen = choose_tenant(principal, tenant)
+        return (await self.service.load_keys()).get_key(chosen, check_text(name, "name"))
+
+    def _create_answer(self, change: KeyChange, secret: NewSecret) -> CreatedKey:
+        return CreatedKey(
+            sequence=change.sequence,
+            key=_create_view(change.key, self.service.parts.clock()),
+            secret=None if change.is_repeated else secret.text,
+        )
+
+
+def choose_tenant(principal: Principal, named: str | None) -> str:
+    """Return the tenant that a request is about; raises `Refused` for one that is not its own."""
+    if named is None or named == principal.tenant:
+        return principal.tenant
+    if principal.sign_in == "root-key":
+        return named
+    detail = "only the root key reaches other tenants"
+    raise Refused("not-permitted", detail, field="tenant", fix="leave it out")
+
+
+def _require_keys(principal: Principal) -> None:
+    if principal.sign_in in {"none", "proxy"}:
+        detail = "this gateway asks for no keys, so one would open nothing"
+        fix = "set TURNLOG_ROOT_KEY at all gateways, and sign in with it"
+        raise Refused("keys-not-configured", detail, field="Authorization", fix=fix)
+
+
+def _create_view(key: AccessKey, now: datetime) -> KeyView:
+    return KeyView.model_validate(
+        {
+            **{name: getattr(key, name) for name in _PLAIN_FIELDS},
+            "status": _get_status(key, now),
+            "expires": key.expires and format_rfc3339(key.expires),
+            "previous_until": key.previous_until and format_rfc3339(key.previous_until),
+        }
+    )
+
+
+_PLAIN_FIELDS: Final = (
+    *("id", "name", "tenant", "roles", "user"),
+    *("created_at", "rotated_at", "revoked_at", "used_at"),
+)
+
+
+def _get_status(key: AccessKey, now: datetime) -> KeyStatus:
+    if key.revoked_at is not None:
+        return "revoked"
+    return "expired" if key.is_expired(now) else "active"
