@@ -49,6 +49,7 @@ from turnlog.services.extensions.mcp_servers_file import load_configured_servers
 from turnlog.services.gateway.dependencies import GatewayDependencies, build_dependencies
 from turnlog.services.gateway.main import serve_app
 from turnlog.services.identity.access_key_service import AccessKeyService
+from turnlog.services.identity.browser_tokens import BrowserTokens
 from turnlog.services.knowledge.index_service import IndexedKnowledge
 from turnlog.services.knowledge.knowledge_service import KnowledgeService
 from turnlog.services.model_facts.attempt_pricing import AttemptPricing
@@ -152,6 +153,7 @@ def build_use_case_parts(
         quotas=sessions.quotas,
         media_limits=build_media_limits(backend, "/turnlog/gateway"),
         overrides=OverrideService(build_library_parts(backend, "/turnlog/gateway")),
+        browser_tokens=None if settings.root_key is None else BrowserTokens(settings.root_key),
         access_keys=AccessKeyService(build_library_parts(backend, "/turnlog/gateway")),
         webhooks=WebhookService(build_library_parts(backend, "/turnlog/gateway")),
         webhook_settings=settings,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from fastapi.routing import APIRoute, iter_route_contexts
@@ -16,3 +17,8 @@ def iterate_routes() -> Iterator[tuple[str, str]]:
         if isinstance(route, APIRoute) and route.path.startswith("/v1/"):
             for method in sorted(route.methods or ()):
                 yield method, route.path
+
+
+def fill_path(path: str, session: str = "none") -> str:
+    """Return a path with its fields filled in."""
+    return re.sub(r"\{(\w+)(:path)?\}", "1", path.replace("{session}", session))

@@ -115,6 +115,7 @@ KEYS: Final = "/v1/keys"
 KEY: Final = "/v1/keys/{name}"
 ROTATE_KEY: Final = "/v1/keys/{name}/rotate"
 PRINCIPAL: Final = "/v1/principal"
+BROWSER_TOKENS: Final = "/v1/sessions/{session}/tokens"
 
 # Read models that stopped
 QUARANTINE: Final = "/v1/quarantine"

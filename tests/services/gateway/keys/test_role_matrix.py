@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import uuid
 
 import pytest
 
 from tests.services.gateway.gateway_service import RunningGateway
 from tests.services.gateway.keys.key_gateway import create_key, send, start_key_gateway
-from tests.services.gateway.listed_routes import iterate_routes
+from tests.services.gateway.listed_routes import fill_path, iterate_routes
 from turnlog.services.identity.permissions import ROLE_PERMISSIONS, find_permission
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-def fill_path(path: str, session: str = "none") -> str:
-    """Return a path with its fields filled in."""
-    return re.sub(r"\{(\w+)(:path)?\}", "1", path.replace("{session}", session))
 
 
 @pytest.mark.parametrize("role", ROLE_PERMISSIONS)

@@ -95,6 +95,28 @@ class CreatedKey(KeyResult):
     """
 
 
+class CreateBrowserTokenRequest(RequestModel):
+    """Creates a token for a browser, at one session."""
+
+    may_submit: bool = False
+    """Whether it submits turns too; if not, it reads only."""
+    user: Annotated[str, Field(pattern=USER_NAME_PATTERN)] | None = None
+    """The user before the browser; only who acts for all users names one."""
+    seconds: Annotated[int, Field(ge=1, le=3_600)] = 600
+    """How long it signs in."""
+
+
+class CreatedBrowserToken(ResponseModel):
+    """A token for a browser."""
+
+    token: str
+    """What the browser sends as `Authorization: Bearer`."""
+    session: str
+    """The only session that it reaches."""
+    expires: str
+    """When it signs in no more, RFC 3339."""
+
+
 class PrincipalView(ResponseModel):
     """Who the sender of a request is to the service."""
 

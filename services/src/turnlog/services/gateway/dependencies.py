@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from turnlog.services.http.authentication import OpenRequests
 from turnlog.services.identity.authenticator import Authenticator
@@ -18,6 +19,9 @@ from turnlog.services.use_cases.use_case_composition import (
     UseCases,
     build_use_cases,
 )
+
+if TYPE_CHECKING:  # PyJWT is loaded only where an issuer is configured.
+    from turnlog.services.identity.oidc_tokens import OidcVerifier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,13 +38,23 @@ class GatewayDependencies:
 
 
 def build_dependencies(
-    settings: GatewaySettings, parts: UseCaseParts, tracing: Tracing
+    settings: GatewaySettings,
+    parts: UseCaseParts,
+    tracing: Tracing,
+    oidc: OidcVerifier | None = None,
 ) -> GatewayDependencies:
     """Return what a gateway works with, its use cases built from these parts."""
     return GatewayDependencies(
         settings=settings,
         use_cases=build_use_cases(parts),
         tracing=tracing,
-        open_requests=OpenRequests(Authenticator(settings=settings, keys=parts.access_keys)),
+        open_requests=OpenRequests(
+            Authenticator(
+                settings=settings,
+                keys=parts.access_keys,
+                browser_tokens=parts.browser_tokens,
+                oidc=oidc,
+            )
+        ),
         shutdown_event=parts.shutdown_event,
     )

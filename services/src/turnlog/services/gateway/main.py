@@ -25,6 +25,8 @@ from turnlog.services.gateway.app import build_app
 from turnlog.services.gateway.dependencies import GatewayDependencies, build_dependencies
 from turnlog.services.http.http_protocol import create_http_protocol
 from turnlog.services.identity.authenticator import check_listener
+from turnlog.services.identity.browser_tokens import BrowserTokens
+from turnlog.services.identity.oidc_setup import open_oidc_verifier
 from turnlog.services.integrity.folded_positions import RowPositions, answer_position_requests
 from turnlog.services.integrity.log_guard import LogGuard
 from turnlog.services.integrity.log_health import create_log_checks
@@ -76,17 +78,19 @@ async def run_gateway(
             use_case_parts = _create_use_case_parts(
                 settings, guarded, store, projection_signal, record=record, health_checks=checks
             )
-            dependencies = build_dependencies(settings, use_case_parts, parts.tracing)
             async with (
+                open_oidc_verifier(settings) as oidc,
                 run_tasks(_check_integrity(store)),
                 guard.run_checks(),
                 record.run_checks(),
                 answer_position_requests(parts.connection, store),
                 watch_log_identity(parts.connection, use_case_parts.command_handler, shutdown),
-                serve_app(dependencies) as address,
+                serve_app(
+                    build_dependencies(settings, use_case_parts, parts.tracing, oidc)
+                ) as address,
             ):
                 _log.info("gateway-listening", address=address, tenant=settings.tenant)
-                if not dependencies.open_requests.authenticator.requires_sign_in:
+                if settings.root_key is None and settings.oidc_issuer is None:
                     _log.info("no-keys-asked-for", fix="set TURNLOG_ROOT_KEY to ask for them")
                 yield address
         finally:
@@ -143,6 +147,7 @@ def _create_use_case_parts(
         media_limits=components.media_limits,
         overrides=components.create_override_service(),
         access_keys=components.create_access_key_service(),
+        browser_tokens=None if settings.root_key is None else BrowserTokens(settings.root_key),
         webhooks=components.create_webhook_service(),
         webhook_settings=settings,
         alerts=components.create_alert_service(),

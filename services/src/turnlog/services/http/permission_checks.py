@@ -16,6 +16,7 @@ from turnlog.services.identity.permissions import (
     Permission,
     find_permission,
     has_permission,
+    is_within_token,
     list_allowed_roles,
 )
 from turnlog.services.identity.principals import Principal
@@ -28,6 +29,10 @@ async def check_permission(request: Request) -> None:
         return  # Pages and probes are for all.
     principal = await get_principal(request)
     needed = find_permission(path, request.method)
+    if not is_within_token(principal, path, request.path_params.get("session")):
+        fix = "sign in with a key"
+        detail = "a browser token reaches its one session only"
+        raise Refused("not-permitted", detail, field="Authorization", fix=fix)
     if needed is None or not has_permission(principal, needed):
         raise create_permission_refusal(f"{request.method} {path}", needed, principal)
     if path == paths.QUOTA and not _reaches_quota(principal, request.path_params["user"]):

@@ -1,7 +1,8 @@
-"""How a request says who sends it: by a key, by a header of a trusted proxy, or not at all.
+"""How a request says who sends it: by a key, a token, a header of a trusted proxy, or not at all.
 
-A gateway with `TURNLOG_ROOT_KEY` asks everybody for a key. One that trusts a proxy takes the user's
-name from its header. One with neither asks nobody, and listens on loopback only.
+A gateway with `TURNLOG_ROOT_KEY` or `TURNLOG_OIDC_ISSUER` asks everybody. One that trusts a proxy
+takes the user's name from its header. One with none of them asks nobody, and listens on loopback
+only.
 """
 
 from __future__ import annotations
@@ -13,16 +14,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from hmac import compare_digest
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
-
-import structlog
 
 from turnlog.contract.request_values import USER_NAME_FORM
 from turnlog.events.content import compute_digest
 from turnlog.events.errors import Refused, TurnlogError
 from turnlog.projections.access.access_keys import AccessKey
 from turnlog.services.identity.access_key_service import KEY_PREFIX, AccessKeyService
+from turnlog.services.identity.browser_tokens import BROWSER_TOKEN_PREFIX, BrowserTokens
 from turnlog.services.identity.principals import (
     ALL_ROLES,
     KEY_ACTOR_PREFIX,
@@ -32,6 +32,9 @@ from turnlog.services.identity.principals import (
 )
 from turnlog.services.platform.loopback import is_loopback_host
 from turnlog.services.platform.process_settings import GatewaySettings
+
+if TYPE_CHECKING:  # PyJWT is loaded only where an issuer is configured.
+    from turnlog.services.identity.oidc_tokens import OidcVerifier
 
 AUTHORIZATION: Final = "Authorization"
 
@@ -52,8 +55,6 @@ _USER_NAME: Final = re.compile(USER_NAME_FORM)
 
 _BEARER: Final = re.compile(r"[Bb][Ee][Aa][Rr][Ee][Rr] +([!-~]+) *")
 
-_log = structlog.get_logger("turnlog.identity")
-
 
 ReadHeader = Callable[[str], Sequence[str]]
 """Return all values of a header of a request."""
@@ -65,12 +66,16 @@ class Authenticator:
 
     settings: GatewaySettings
     keys: AccessKeyService
+    browser_tokens: BrowserTokens | None = None
+    """Those of the root key; None without one."""
+    oidc: OidcVerifier | None = None
+    """What verifies the tokens of an issuer; None without one."""
     _noting: set[asyncio.Task[None]] = field(init=False, default_factory=set[asyncio.Task[None]])
 
     @property
     def requires_sign_in(self) -> bool:
         """Whether nobody is served who does not say who it is."""
-        return self.settings.root_key is not None
+        return self.settings.root_key is not None or self.settings.oidc_issuer is not None
 
     async def authenticate(self, read_header: ReadHeader, sender: str) -> Principal | None:
         """Return who sends a request from an address; None if it does not say so and must.
@@ -125,18 +130,37 @@ class Authenticator:
         )
 
     async def _check_credential(self, credential: str) -> Principal:
+        if self.oidc is not None and not credential.startswith((KEY_PREFIX, BROWSER_TOKEN_PREFIX)):
+            root = self._check_root_key(credential)
+            return root or await self.oidc.verify_token(credential)
+        if self.browser_tokens is not None and credential.startswith(BROWSER_TOKEN_PREFIX):
+            return await self._check_browser_token(self.browser_tokens, credential)
+        return self._check_root_key(credential) or await self._check_key(credential)
+
+    def _check_root_key(self, credential: str) -> Principal | None:
         root = self.settings.root_key
-        if root is None:
+        # Digests are of one length, so that the time of a comparison says nothing of the key.
+        if root is None or not compare_digest(
+            compute_digest(credential), compute_digest(root.get_secret_value())
+        ):
+            return None
+        return Principal(
+            tenant=self.settings.tenant,
+            actor=f"{KEY_ACTOR_PREFIX}{ROOT_NAME}",
+            sign_in="root-key",
+        )
+
+    async def _check_browser_token(self, tokens: BrowserTokens, credential: str) -> Principal:
+        principal = tokens.verify_token(credential)
+        if principal.key_id is not None and not await self.keys.is_valid(principal.key_id):
+            raise create_credential_refusal()
+        return principal
+
+    async def _check_key(self, credential: str) -> Principal:
+        if self.settings.root_key is None:
             detail = "this gateway asks for no keys, so it does not know whose this is"
             fix = "leave the key out, or set TURNLOG_ROOT_KEY at the gateway"
             raise Refused("keys-not-configured", detail, field=AUTHORIZATION, fix=fix)
-        # Digests are of one length, so that the time of a comparison says nothing of the key.
-        if compare_digest(compute_digest(credential), compute_digest(root.get_secret_value())):
-            return Principal(
-                tenant=self.settings.tenant,
-                actor=f"{KEY_ACTOR_PREFIX}{ROOT_NAME}",
-                sign_in="root-key",
-            )
         key = await self.keys.find_key(credential)
         if key is None:
             raise create_credential_refusal()
@@ -216,11 +240,13 @@ def is_trusted_sender(sender: str, trusted: Collection[IPv4Network | IPv6Network
 def check_listener(settings: GatewaySettings) -> None:
     """Raise `Refused` for an address that others reach, while nobody is asked who he is."""
     host = urlsplit(f"//{settings.http}").hostname or ""
-    if settings.root_key is not None or settings.actor_proxies or is_loopback_host(host):
+    asks = settings.root_key is not None or settings.oidc_issuer is not None
+    if asks or settings.actor_proxies or is_loopback_host(host):
         return
     detail = f"everybody who reaches {settings.http} would read and change everything"
     fix = (
-        "set TURNLOG_ROOT_KEY, so that keys are asked for; or name a proxy that signs people "
-        "in, in TURNLOG_ACTOR_PROXIES; or listen on 127.0.0.1"
+        "set TURNLOG_ROOT_KEY, so that keys are asked for; or TURNLOG_OIDC_ISSUER, whose tokens "
+        "sign in; or name a proxy that signs people in, in TURNLOG_ACTOR_PROXIES; or listen on "
+        "127.0.0.1"
     )
     raise Refused("unprotected", detail, field="http", fix=fix)

@@ -102,7 +102,7 @@ ROUTE_PERMISSIONS: Final[Mapping[str, RoutePermission]] = {
         *(paths.SUMMARIES, paths.UNDO_SUMMARY, paths.PURGE, paths.CALLS, paths.TOOL_RESULT),
         *(paths.SESSION_EVENTS, paths.EXPORT, paths.VERIFY_SESSION),
         *(paths.BLUEPRINTS, paths.BLUEPRINT, paths.BLOBS, paths.BLOB),
-        *(paths.OVERRIDES, paths.OVERRIDE),
+        *(paths.OVERRIDES, paths.OVERRIDE, paths.BROWSER_TOKENS),
     ),
     **_create_need("sessions:read", paths.RESOLVE_REFERENCES, paths.PRINCIPAL),
     **_create_needs("sessions:read", "limits:write", paths.QUOTA),
@@ -150,12 +150,13 @@ VALUE_PERMISSIONS: Final[Mapping[str, tuple[Collection[str], Permission]]] = {
 
 def list_permissions(principal: Principal) -> Sequence[Permission]:
     """Return what a principal may do, in the order of the table."""
-    held = {each for role in principal.roles for each in ROLE_PERMISSIONS[role]}
-    return tuple(each for each in PERMISSIONS if each in held)
+    return tuple(each for each in PERMISSIONS if has_permission(principal, each))
 
 
 def has_permission(principal: Principal, permission: Permission) -> bool:
     """Return whether a principal may do something."""
+    if principal.is_read_only and not permission.endswith(":read"):
+        return False
     return any(permission in ROLE_PERMISSIONS[role] for role in principal.roles)
 
 
@@ -175,3 +176,18 @@ def list_allowed_roles(permission: Permission) -> Sequence[Role]:
 def reaches_own_sessions_only(principal: Principal) -> bool:
     """Return whether a principal reaches only the sessions of its user."""
     return principal.user is not None and not has_permission(principal, "sessions:all")
+
+
+TOKEN_PATHS: Final[Collection[str]] = frozenset({paths.PRINCIPAL, paths.BLOBS, paths.BLOB})
+"""What a browser token reaches beside its session: the pictures and files that turns name by
+digest."""
+
+KEYED_PATHS: Final[Collection[str]] = frozenset({paths.FORK, paths.BROWSER_TOKENS})
+"""What a browser token does not reach of its session: what leads out of it."""
+
+
+def is_within_token(principal: Principal, path: str, session: str | None) -> bool:
+    """Return whether a route is one of those that the token of a principal is for."""
+    if principal.session is None or path in TOKEN_PATHS:
+        return True
+    return session == principal.session and path not in KEYED_PATHS

@@ -9,6 +9,8 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
 from turnlog.contract import api_paths
 from turnlog.contract.installation.key_payloads import (
+    CreateBrowserTokenRequest,
+    CreatedBrowserToken,
     CreatedKey,
     CreateKeyRequest,
     KeyPage,
@@ -95,6 +97,19 @@ async def revoke_key(
     """Let a key sign in no more: every gateway refuses it within a second."""
     revoked = await keys.revoke_key(caller.principal, caller.create_caller(), name, for_tenant)
     return tag_body(response, revoked)
+
+
+@router.post(api_paths.BROWSER_TOKENS, status_code=201, summary="Create a token for a browser")
+async def create_browser_token(
+    session: str,
+    principal: RequestPrincipal,
+    keys: Keys,
+    form: CreateBrowserTokenRequest,
+    response: Response,
+) -> CreatedBrowserToken:
+    """Create a token that lets a browser at this session for some minutes; nothing is stored."""
+    response.headers["Cache-Control"] = "no-store"
+    return await keys.create_browser_token(principal, session, form)
 
 
 @router.get(api_paths.PRINCIPAL, summary="Show who sends a request")

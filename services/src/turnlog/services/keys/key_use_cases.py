@@ -6,10 +6,12 @@ An administrator of a tenant has the tenant's keys only; whoever has the root ke
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from turnlog.contract.installation.key_payloads import (
+    CreateBrowserTokenRequest,
+    CreatedBrowserToken,
     CreatedKey,
     CreateKeyRequest,
     KeyPage,
@@ -32,7 +34,10 @@ from turnlog.services.identity.access_key_service import (
     create_secret,
 )
 from turnlog.services.identity.authenticator import ROOT_NAME
+from turnlog.services.identity.browser_tokens import BrowserTokenRequest, BrowserTokens
+from turnlog.services.identity.permissions import has_permission
 from turnlog.services.identity.principals import Principal
+from turnlog.services.sessions.command_handler import CommandHandler
 
 ALL_TENANTS: Final = "*"
 """What the installation's administrator names to see the keys of all tenants."""
@@ -43,6 +48,26 @@ class KeyUseCases:
     """Reads and changes keys."""
 
     service: AccessKeyService
+    sessions: CommandHandler
+    browser_tokens: BrowserTokens | None
+    """Those of the root key; None without one."""
+
+    async def create_browser_token(
+        self, principal: Principal, session: str, form: CreateBrowserTokenRequest
+    ) -> CreatedBrowserToken:
+        """Create a token that lets a browser at one session which the principal reaches."""
+        if self.browser_tokens is None:
+            raise _create_missing_keys()
+        if form.may_submit and not has_permission(principal, "sessions:write"):
+            detail = "who may not submit turns creates no token that may"
+            raise Refused("not-permitted", detail, field="may_submit", fix="leave it out")
+        await self.sessions.require_state(principal.tenant, session)
+        request = BrowserTokenRequest(
+            session=session, may_submit=form.may_submit, user=form.user, seconds=form.seconds
+        )
+        token, expires = self.browser_tokens.create_token(principal, request)
+        at = format_rfc3339(datetime.fromtimestamp(expires, UTC))
+        return CreatedBrowserToken(token=token, session=session, expires=at)
 
     async def list_keys(self, principal: Principal, tenant: str | None) -> KeyPage:
         """List the keys of a tenant, by default one's own, the last revoked ones among them."""
@@ -127,9 +152,13 @@ def choose_tenant(principal: Principal, named: str | None) -> str:
 
 def _require_keys(principal: Principal) -> None:
     if principal.sign_in in {"none", "proxy"}:
-        detail = "this gateway asks for no keys, so one would open nothing"
-        fix = "set TURNLOG_ROOT_KEY at all gateways, and sign in with it"
-        raise Refused("keys-not-configured", detail, field="Authorization", fix=fix)
+        raise _create_missing_keys()
+
+
+def _create_missing_keys() -> Refused:
+    detail = "this gateway asks for no keys, so one would open nothing"
+    fix = "set TURNLOG_ROOT_KEY at all gateways, and sign in with it"
+    return Refused("keys-not-configured", detail, field="Authorization", fix=fix)
 
 
 def _create_view(key: AccessKey, now: datetime) -> KeyView:

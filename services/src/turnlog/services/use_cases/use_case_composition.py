@@ -21,6 +21,7 @@ from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.blueprints.blueprint_use_cases import BlueprintUseCases
 from turnlog.services.command_handling.row_waits import RowWaits
 from turnlog.services.identity.access_key_service import AccessKeyService
+from turnlog.services.identity.browser_tokens import BrowserTokens
 from turnlog.services.integrity.record_watch import RecordWatch
 from turnlog.services.keys.key_use_cases import KeyUseCases
 from turnlog.services.knowledge.knowledge_service import KnowledgeService
@@ -102,6 +103,8 @@ class UseCaseParts:
     blueprint_folders: BlueprintFolders
     access_keys: AccessKeyService
     """The keys of the installation."""
+    browser_tokens: BrowserTokens | None = None
+    """Those of the root key; None without one."""
     webhooks: WebhookService
     """The subscriptions to events, and how far each has got."""
     webhook_settings: WebhookSettings
@@ -248,7 +251,7 @@ class _UseCaseBuilder:
             knowledge=KnowledgeUseCases(
                 parts.knowledge_service, parts.knowledge_search, parts.store, self.row_waits
             ),
-            access_keys=KeyUseCases(parts.access_keys),
+            access_keys=KeyUseCases(parts.access_keys, parts.command_handler, parts.browser_tokens),
             overrides=OverrideUseCases(parts.overrides, parts.blueprint_folders, handler.texts),
             quotas=QuotaUseCases(parts.quotas, parts.media_limits),
             webhooks=WebhookUseCases(
