@@ -255,6 +255,13 @@ def _build_session_samples() -> dict[str, KnownEvent]:
             labels=("travel", "Büro Nord"),
             metadata={"thread": "t-17", "seen": None, "weights": [1, 2.5]},
         ),
+        "session-opened-owned": SessionOpened(
+            blueprint=BlueprintRef(name="assistant", version=3, digest=compute_digest("blueprint")),
+            profile="default",
+            attributes={},
+            reach=24_000,
+            owner="ann",
+        ),
         "session-described": SessionDescribed(
             title=PlainText(text="Trip to Holm, by boat"),
             labels=("travel",),

@@ -163,6 +163,7 @@ def open_session(
     title: str | None = None,
     labels: Sequence[str] | None = None,
     metadata: Mapping[str, Any] | None = None,
+    user: str | None = None,
 ) -> ClientOperation[OpenedSession]:
     """Open a session."""
     body = {
@@ -173,6 +174,7 @@ def open_session(
         "title": title,
         "labels": labels,
         "metadata": metadata,
+        "user": user,
     }
     return build_command(api_paths.SESSIONS, body, OpenedSession)
 

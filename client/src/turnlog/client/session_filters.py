@@ -22,6 +22,8 @@ class SessionFilters(TypedDict, total=False):
     """The current phase."""
     user: str | None
     """Who asked for one of the turns."""
+    owner: str | None
+    """The user whose session it is."""
     since: datetime | None
     """There is an event at or after this time, which needs a zone."""
     until: datetime | None

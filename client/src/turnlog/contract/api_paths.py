@@ -115,6 +115,7 @@ KEYS: Final = "/v1/keys"
 KEY: Final = "/v1/keys/{name}"
 ROTATE_KEY: Final = "/v1/keys/{name}/rotate"
 PRINCIPAL: Final = "/v1/principal"
+SIGN_IN: Final = "/v1/sign-in"
 BROWSER_TOKENS: Final = "/v1/sessions/{session}/tokens"
 
 # Read models that stopped

@@ -146,6 +146,8 @@ class SessionView(ResponseModel):
     """The labels, in the order in which they were given."""
     metadata: JsonObject = {}
     """The application's own values."""
+    owner: str | None = None
+    """The user whose session it is; null for one that belongs to no user."""
     unreadable: UnreadableMessage | None = None
     """What is stored behind the last event and is none, so that nothing can follow."""
 
@@ -191,6 +193,8 @@ class SessionRow(ResponseModel):
     """Both together; None if no child was asked."""
     labels: tuple[str, ...] = ()
     """The labels, in the order in which they were given."""
+    owner: str | None = None
+    """The user whose session it is; null for one that belongs to no user."""
     stopped: str | None = None
     """Why its rows end before its log: an event of it cannot be read or folded."""
     stray_messages: int = 0

@@ -49,6 +49,10 @@ class OpenSessionRequest(RequestModel):
     """Labels, each one line; one that is repeated counts once."""
     metadata: Annotated[JsonObject | None, ADDED_FIELD] = None
     """Values of the application's own, at most 16,000 bytes of JSON; never interpreted."""
+    user: Annotated[str | None, Field(pattern=USER_NAME_PATTERN), ADDED_FIELD] = None
+    """The user whose session it is, by default the one who asks; only who acts for all users names
+    one.
+    """
 
 
 class DescribeSessionRequest(PatchModel):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,6 +12,9 @@ from pydantic import SecretStr
 from tests.services.gateway.gateway_service import RunningGateway
 
 ROOT_KEY = "a-root-key-of-more-than-32-characters"
+
+CLERK = {"blueprint": "clerk", "attributes": {"desk": "d-1"}}
+"""The body of a request that opens a session."""
 
 ROOT = {"Authorization": f"Bearer {ROOT_KEY}"}
 
@@ -48,3 +52,18 @@ async def send(
     """Send a request with a key, or with none."""
     headers = {} if key is None else sign_in(key)
     return await gateway.http.request(method, path, headers=headers, **form)
+
+
+async def create_users(gateway: RunningGateway, *users: str) -> list[str]:
+    """Create a key of each user, who is a caller."""
+    return [
+        await create_key(gateway, f"{user}-{uuid.uuid4().hex[:8]}", "caller", user=user)
+        for user in users
+    ]
+
+
+async def open_session(gateway: RunningGateway, key: str, **form: object) -> str:
+    """Open a session with a key and return its id."""
+    opened = await send(gateway, key, "POST", "/v1/sessions", json=CLERK | form)
+    assert opened.status_code == 201, opened.text
+    return str(opened.json()["session"])

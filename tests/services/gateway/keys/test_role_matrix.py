@@ -9,7 +9,7 @@ import pytest
 from tests.services.gateway.gateway_service import RunningGateway
 from tests.services.gateway.keys.key_gateway import create_key, send, start_key_gateway
 from tests.services.gateway.listed_routes import fill_path, iterate_routes
-from turnlog.services.identity.permissions import ROLE_PERMISSIONS, find_permission
+from turnlog.services.identity.permissions import OPEN_PATHS, ROLE_PERMISSIONS, find_permission
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -19,6 +19,8 @@ async def test_a_role_reaches_exactly_its_routes(bare: RunningGateway, role: str
     async with start_key_gateway(bare) as gateway:
         key = await create_key(gateway, f"{role}-{uuid.uuid4().hex[:8]}", role)
         for method, path in iterate_routes():
+            if path in OPEN_PATHS:
+                continue
             answer = await send(gateway, key, method, fill_path(path))
             is_allowed = find_permission(path, method) in ROLE_PERMISSIONS[role]  # type: ignore[index]
             assert (answer.status_code != 403) == is_allowed, (method, path, answer.text)

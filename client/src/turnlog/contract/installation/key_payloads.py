@@ -95,6 +95,13 @@ class CreatedKey(KeyResult):
     """
 
 
+class SignInRequest(RequestModel):
+    """Signs a browser in."""
+
+    key: Annotated[str, Field(min_length=1, max_length=16_384)]
+    """A key; the answer keeps it in a cookie that no script can read."""
+
+
 class CreateBrowserTokenRequest(RequestModel):
     """Creates a token for a browser, at one session."""
 

@@ -68,6 +68,8 @@ class SessionOpened(EventModel):
     """The labels given at opening, each once."""
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
     """The application's own values; they are stored and returned, and never interpreted."""
+    owner: str | None = None
+    """The user whose session it is; null for one that belongs to no user."""
 
 
 class SessionDescribed(EventModel):

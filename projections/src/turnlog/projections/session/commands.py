@@ -1,7 +1,4 @@
-"""Commands: what callers and workers may request of a session.
-
-A command has everything its rule needs but the time. `session.rules` has the rules for `decide`.
-"""
+"""Commands: what may be requested of a session, each with all that its rule needs but the time."""
 
 from __future__ import annotations
 
@@ -318,6 +315,7 @@ class OpenSession:
     requested_profile: str | None = None
     """The profile the caller requests instead of the start phase's or the default one."""
     description: SessionDescription = NO_DESCRIPTION
+    owner: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

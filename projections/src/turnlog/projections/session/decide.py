@@ -30,6 +30,9 @@ from turnlog.projections.session.rules.steps import (
 )
 from turnlog.projections.session.state import SessionState
 
+UNKNOWN_SESSION: Final = "unknown-session"
+"""The code of the refusal for a session that is not there."""
+
 
 def decide(state: SessionState | None, command: commands.Command, at: datetime) -> NewEvents:
     """Return the events that a command leads to; raise `Refused` where a rule forbids it."""
@@ -38,7 +41,7 @@ def decide(state: SessionState | None, command: commands.Command, at: datetime) 
     if isinstance(command, commands.ForkSession):
         return fork_rules.fork_session(state, command)
     if state is None:
-        raise Refused("unknown-session", "there is no such session", field="session")
+        raise refuse_unknown_session()
     fork_rules.require_complete_fork(state)
     if isinstance(command, commands.MemoryCommand):
         return summary_rules.decide_memory(state, command)
@@ -110,3 +113,8 @@ def _decide_tools(state: SessionState, command: commands.ToolCommand, at: dateti
             return tool_rules.return_tool(state, command)
         case _ as never:
             assert_never(never)
+
+
+def refuse_unknown_session(detail: str = "there is no such session") -> Refused:
+    """Return the refusal of a session that is not on the log, or does not exist for who asks."""
+    return Refused(UNKNOWN_SESSION, detail, field="session")

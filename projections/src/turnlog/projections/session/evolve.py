@@ -92,6 +92,7 @@ from turnlog.projections.session.fold.turn_progress import (
 )
 from turnlog.projections.session.frozen_copies import replace
 from turnlog.projections.session.pinned_prompts import list_pinned_files
+from turnlog.projections.session.session_owner import find_owner
 from turnlog.projections.session.state import (
     MAX_CARRIED_TEXTS,
     MAX_IDEMPOTENCY_RECORDS,
@@ -192,6 +193,7 @@ def _build_opened_state(recorded: RecordedEvent, event: SessionOpened) -> Sessio
         title=build_optional_text_ref(recorded, "title", event.title),
         labels=event.labels,
         metadata=event.metadata,
+        owner=find_owner(recorded, event),
     )
     return _record_command(state, recorded)
 

@@ -293,6 +293,8 @@ class SessionState:
     """The labels, each once."""
     metadata: dict[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     """The application's own values."""
+    owner: str | None = None
+    """The user whose session it is; None for one that belongs to no user."""
 
     @property
     def unsettled_turns(self) -> tuple[TurnSubmission, ...]:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.errors import Refused, Unavailable
+from turnlog.events.errors import Unavailable
+from turnlog.projections.session.decide import refuse_unknown_session
 from turnlog.projections.session.evolve import fold
 from turnlog.projections.session.state import IdempotencyRecord, SessionState
 from turnlog.services.caches.session_snapshots import (
@@ -26,9 +27,6 @@ from turnlog.services.caches.text_cache import TextReader
 
 MAX_CACHED_STATES: Final = 2_000
 """Maximum number of cached states."""
-
-UNKNOWN_SESSION: Final = "unknown-session"
-"""The code of the refusal for a session that is not on the log."""
 
 
 class OlderCommandLookup(Protocol):
@@ -143,8 +141,3 @@ async def _save_if_available(saving: Coroutine[None, None, None]) -> None:
         await saving
     except Unavailable:
         return  # A snapshot only saves time, and a later one will do as well.
-
-
-def refuse_unknown_session(detail: str = "there is no such session") -> Refused:
-    """Return the refusal for a session that is not on the log."""
-    return Refused(UNKNOWN_SESSION, detail, field="session")

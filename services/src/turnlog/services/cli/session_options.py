@@ -39,6 +39,9 @@ class SessionConditionOptions:
         str | None,
         typer.Option("--user", metavar="USER", help="Only sessions with a turn of this user."),
     ] = None
+    owner: Annotated[
+        str | None, typer.Option("--owner", metavar="USER", help="Only sessions of this user.")
+    ] = None
     since: Annotated[
         str | None,
         typer.Option(metavar="TIME", help="Only sessions with an event at or after this time."),

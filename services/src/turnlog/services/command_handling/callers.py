@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from turnlog.events.codec import CommandRef
 from turnlog.events.content import compute_digest
 from turnlog.events.errors import Refused
+from turnlog.projections.session.decide import refuse_unknown_session
 from turnlog.services.command_handling.idempotent_commands import CommandMetadata
 
 
@@ -26,6 +27,8 @@ class Caller:
     """The user for whom a trusted proxy or door speaks; None where it named nobody."""
     may_name_user: bool = True
     """Whether a field of the request may name the user: only where no proxy is trusted to."""
+    reaches_all_sessions: bool = True
+    """Whether the sessions of other users exist for the caller."""
 
     def choose_user(self, named: str | None) -> str | None:
         """Return who asks: the user that the door named, else the one of the request's field.
@@ -36,7 +39,7 @@ class Caller:
             return self.user
         if self.may_name_user:
             return named
-        detail = "only the trusted proxy names users here"
+        detail = "who signs in as a user names no other one"
         raise Refused("user-not-trusted", detail, field="user", fix="leave the field out")
 
     def derive_session_id(self) -> str | None:
@@ -46,5 +49,12 @@ class Caller:
         """
         if self.command is None:
             return None
-        digest = compute_digest(f"{self.tenant}\n{self.command.key}")
+        # Two users may choose the same key, and neither finds the other's session by it.
+        owner = () if self.reaches_all_sessions or self.user is None else (self.user,)
+        digest = compute_digest("\n".join((self.tenant, *owner, self.command.key)))
         return digest.removeprefix("sha256:")[:32]
+
+    def require_reach(self, owner: str | None) -> None:
+        """Raise `Refused` `unknown-session` for a session that does not exist for the caller."""
+        if not self.reaches_all_sessions and owner != self.user:
+            raise refuse_unknown_session()

@@ -25,6 +25,7 @@ from turnlog.services.api.published_events.asyncapi_document import build_asynca
 from turnlog.services.approvals import approval_routes
 from turnlog.services.gateway import static_ui
 from turnlog.services.gateway.dependencies import GatewayDependencies
+from turnlog.services.gateway.permission_checks import check_permission, check_session_reach
 from turnlog.services.gateway.routes import (
     audit_routes,
     blueprint_routes,
@@ -49,7 +50,6 @@ from turnlog.services.http.middleware import (
     find_route,
 )
 from turnlog.services.http.openapi_descriptions import add_descriptions
-from turnlog.services.http.permission_checks import check_permission
 from turnlog.services.http.problem_details import (
     PROBLEM_MEDIA_TYPE,
     ProblemDetails,
@@ -58,7 +58,7 @@ from turnlog.services.http.problem_details import (
 from turnlog.services.http.request_checks import check_body, check_query
 from turnlog.services.http.request_origin import RequestOriginMiddleware, list_own_hosts
 from turnlog.services.http.request_pacing import RequestPacing
-from turnlog.services.keys import key_routes
+from turnlog.services.keys import key_routes, sign_in_routes
 from turnlog.services.knowledge import knowledge_routes
 from turnlog.services.media import media_routes
 from turnlog.services.overrides import override_routes
@@ -89,6 +89,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     override_routes.router,
     quota_routes.router,
     key_routes.router,
+    sign_in_routes.router,
     webhook_routes.router,
     alert_routes.router,
     usage_routes.router,
@@ -97,7 +98,9 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     health_routes.router,
     static_ui.router,
 )
-REQUEST_CHECKS: Final = [Depends(check) for check in (check_permission, check_query, check_body)]
+REQUEST_CHECKS: Final = [
+    Depends(check) for check in (check_permission, check_session_reach, check_query, check_body)
+]
 """What every request passes before its handler runs."""
 
 PROBLEM_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
@@ -115,6 +118,7 @@ def build_app(deps: GatewayDependencies) -> FastAPI:
     app = create_routed_app(asking=deps.use_cases.questions.is_offered)
     app.state.settings, app.state.use_cases = deps.settings, deps.use_cases
     app.state.shutdown_event = deps.shutdown_event
+    app.state.open_requests = deps.open_requests
     for kind in (TurnlogError, RequestValidationError, HTTPException, Exception):
         app.add_exception_handler(kind, handle_error)
     settings = deps.settings

@@ -19,10 +19,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from turnlog.contract.api_paths import API
 from turnlog.events.async_tasks import run_tasks
-from turnlog.events.errors import Refused, TurnlogError
+from turnlog.events.errors import TurnlogError
 from turnlog.services.http.problem_details import create_error_response
 from turnlog.services.http.streamed_bodies import StreamedBody
-from turnlog.services.identity.authenticator import AUTHORIZATION, Authenticator
+from turnlog.services.identity.authenticator import Authenticator, create_sign_in_refusal
+from turnlog.services.identity.permissions import OPEN_PATHS
 from turnlog.services.identity.principals import Principal
 
 CHECK_INTERVAL: Final = 0.5
@@ -105,13 +106,13 @@ class AuthenticationMiddleware:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        sender = scope["client"][0] if scope["client"] else ""
+        sender, path = scope["client"][0] if scope["client"] else "", scope["path"]
+        is_open = path in OPEN_PATHS or not path.startswith(f"{API}/")
         authenticator = self.open_requests.authenticator
         try:
-            principal = await authenticator.authenticate(Headers(scope=scope).getlist, sender)
-            if principal is None and scope["path"].startswith(f"{API}/"):
-                raise create_sign_in_refusal()
-            principal = principal or authenticator.create_stranger()
+            principal = await authenticator.authenticate(
+                Headers(scope=scope).getlist, sender, is_open=is_open
+            )
         except TurnlogError as error:
             await self._refuse(error, scope, receive, send)
             return
@@ -153,10 +154,3 @@ class AuthenticationMiddleware:
 
 
 SIGN_IN_STATUS: Final = 401
-
-
-def create_sign_in_refusal() -> Refused:
-    """Create the refusal of a request that does not say who sends it."""
-    fix = "send `Authorization: Bearer` and a key; the command line takes TURNLOG_KEY"
-    detail = "this service answers only those who sign in"
-    return Refused("not-signed-in", detail, field=AUTHORIZATION, fix=fix)

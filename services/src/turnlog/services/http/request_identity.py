@@ -21,6 +21,7 @@ from turnlog.events.errors import Refused
 from turnlog.services.command_handling.callers import Caller
 from turnlog.services.command_handling.idempotent_commands import CommandMetadata
 from turnlog.services.http.request_tenant import RequestPrincipal, RequestSettings
+from turnlog.services.identity.permissions import reaches_own_sessions_only
 from turnlog.services.identity.principals import Principal
 from turnlog.services.platform.telemetry.traces import get_traceparent
 
@@ -53,6 +54,7 @@ class RequestIdentity:
             command=self.create_command_key(payload),
             user=self.principal.user,
             may_name_user=self.principal.user is None and self.believes_field,
+            reaches_all_sessions=not reaches_own_sessions_only(self.principal),
         )
 
     def create_command_key(self, payload: BaseModel | None = None) -> codec.CommandRef | None:

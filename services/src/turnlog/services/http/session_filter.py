@@ -65,6 +65,8 @@ class SessionFilter(BaseModel):
     """Sessions that were opened before this time."""
     user: Annotated[str, Field(pattern=USER_NAME_PATTERN)] | None = None
     """Sessions with a turn that this user asked for."""
+    owner: Annotated[str, Field(pattern=USER_NAME_PATTERN)] | None = None
+    """Sessions of this user."""
     origin: str | None = None
     """The id of the session they were forked or spawned from."""
     digest: Annotated[str, Field(pattern=SHA256_PATTERN)] | None = None

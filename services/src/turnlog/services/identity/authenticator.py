@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from turnlog.contract.request_values import USER_NAME_FORM
 from turnlog.events.content import compute_digest
+from turnlog.events.envelope import USER_ACTOR_PREFIX
 from turnlog.events.errors import Refused, TurnlogError
 from turnlog.projections.access.access_keys import AccessKey
 from turnlog.services.identity.access_key_service import KEY_PREFIX, AccessKeyService
@@ -26,7 +27,6 @@ from turnlog.services.identity.browser_tokens import BROWSER_TOKEN_PREFIX, Brows
 from turnlog.services.identity.principals import (
     ALL_ROLES,
     KEY_ACTOR_PREFIX,
-    USER_ACTOR_PREFIX,
     Principal,
     Role,
 )
@@ -37,6 +37,9 @@ if TYPE_CHECKING:  # PyJWT is loaded only where an issuer is configured.
     from turnlog.services.identity.oidc_tokens import OidcVerifier
 
 AUTHORIZATION: Final = "Authorization"
+
+KEY_COOKIE: Final = "turnlog-key"
+"""The cookie in which a browser keeps the key that it was signed in with."""
 
 EVERY_USER: Final = "*"
 """The operator who is every user of a proxy."""
@@ -77,23 +80,31 @@ class Authenticator:
         """Whether nobody is served who does not say who it is."""
         return self.settings.root_key is not None or self.settings.oidc_issuer is not None
 
-    async def authenticate(self, read_header: ReadHeader, sender: str) -> Principal | None:
-        """Return who sends a request from an address; None if it does not say so and must.
+    async def authenticate(
+        self, read_header: ReadHeader, sender: str, *, is_open: bool = False
+    ) -> Principal:
+        """Return who sends a request from an address; `is_open` is one that needs no principal.
 
-        Raises `Refused` for what cannot be believed, and `Unavailable` while keys cannot be read.
+        Raises `Refused` for what cannot be believed and for a sender who must sign in, and
+        `Unavailable` while keys cannot be read.
         """
         if (user := self._read_proxied_user(read_header, sender)) is not None:
             return self._create_proxied(user)
-        if (credential := read_credential(read_header)) is not None and (
-            self.requires_sign_in or credential.startswith(KEY_PREFIX)
-        ):
-            return await self._check_credential(credential)
+        if is_open:
+            return self._create_stranger() if self.requires_sign_in else self._create_anybody()
+        credential = read_credential(read_header)
+        if credential is None and self.requires_sign_in:
+            credential = read_cookie(read_header)
+        if credential is not None and (self.requires_sign_in or credential.startswith(KEY_PREFIX)):
+            return await self.check_credential(credential)
         if self.requires_sign_in:
-            return None
+            raise create_sign_in_refusal()
+        return self._create_anybody()
+
+    def _create_anybody(self) -> Principal:
         return Principal(tenant=self.settings.tenant)
 
-    def create_stranger(self) -> Principal:
-        """Return the principal of a request for a page or a probe, which need none."""
+    def _create_stranger(self) -> Principal:
         return Principal(tenant=self.settings.tenant, roles=frozenset())
 
     async def is_still_valid(self, principal: Principal) -> bool:
@@ -129,7 +140,8 @@ class Authenticator:
             user=user,
         )
 
-    async def _check_credential(self, credential: str) -> Principal:
+    async def check_credential(self, credential: str) -> Principal:
+        """Return whom a key or a token signs in; raises `Refused` and `Unavailable`."""
         if self.oidc is not None and not credential.startswith((KEY_PREFIX, BROWSER_TOKEN_PREFIX)):
             root = self._check_root_key(credential)
             return root or await self.oidc.verify_token(credential)
@@ -194,6 +206,23 @@ def read_credential(read_header: ReadHeader) -> str | None:
         raise create_credential_refusal()
     bearer = _BEARER.fullmatch(written[0])
     return bearer[1] if bearer else None
+
+
+def read_cookie(read_header: ReadHeader) -> str | None:
+    """Return the key that a browser was signed in with, or None."""
+    for written in read_header("Cookie"):
+        for pair in written.split(";"):
+            name, _, value = pair.strip().partition("=")
+            if name == KEY_COOKIE and value and len(value) <= MAX_CREDENTIAL:
+                return value
+    return None
+
+
+def create_sign_in_refusal() -> Refused:
+    """Create the refusal of a request that does not say who sends it."""
+    fix = "send `Authorization: Bearer` and a key; the command line takes TURNLOG_KEY"
+    detail = "this service answers only those who sign in"
+    return Refused("not-signed-in", detail, field=AUTHORIZATION, fix=fix)
 
 
 def create_credential_refusal() -> Refused:

@@ -19,9 +19,10 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError
 
+from turnlog.events.envelope import USER_ACTOR_PREFIX
 from turnlog.events.errors import Refused
 from turnlog.services.identity.derived_keys import derive_key
-from turnlog.services.identity.principals import USER_ACTOR_PREFIX, Principal, SignIn
+from turnlog.services.identity.principals import Principal, SignIn
 
 BROWSER_TOKEN_PREFIX: Final = "tlb_"  # noqa: S105 - the prefix of every one
 

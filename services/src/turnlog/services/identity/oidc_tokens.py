@@ -22,6 +22,7 @@ from jwt.exceptions import PyJWTError
 from pydantic import JsonValue
 
 from turnlog.contract.request_values import USER_NAME_FORM
+from turnlog.events.envelope import USER_ACTOR_PREFIX
 from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.bounded_json import (
     UNIQUE_DECODER,
@@ -30,7 +31,7 @@ from turnlog.projections.blueprint.bounded_json import (
 )
 from turnlog.services.identity.issuer_keys import IssuerKeys
 from turnlog.services.identity.key_sets import choose_key, has_key_id
-from turnlog.services.identity.principals import USER_ACTOR_PREFIX, Principal, Role
+from turnlog.services.identity.principals import Principal, Role
 
 MAX_TOKEN_SIZE: Final = 16_384
 """Characters of a token; a longer one is refused before it is read."""

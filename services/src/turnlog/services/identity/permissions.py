@@ -141,6 +141,9 @@ ROUTE_PERMISSIONS: Final[Mapping[str, RoutePermission]] = {
 }
 """What each path below `/v1` needs."""
 
+OPEN_PATHS: Final[Collection[str]] = frozenset({paths.SIGN_IN})
+"""Paths below `/v1` that need nothing, for they are how a browser signs in."""
+
 VALUE_PERMISSIONS: Final[Mapping[str, tuple[Collection[str], Permission]]] = {
     "stored": (("false",), "withheld:read"),
     "format": (("ndjson", "chat", "parquet"), "withheld:read"),
@@ -174,8 +177,12 @@ def list_allowed_roles(permission: Permission) -> Sequence[Role]:
 
 
 def reaches_own_sessions_only(principal: Principal) -> bool:
-    """Return whether a principal reaches only the sessions of its user."""
-    return principal.user is not None and not has_permission(principal, "sessions:all")
+    """Return whether a principal reaches only the sessions of its user.
+
+    A browser token reaches its one session, whosever it is.
+    """
+    has_own = principal.user is not None and principal.session is None
+    return has_own and not has_permission(principal, "sessions:all")
 
 
 TOKEN_PATHS: Final[Collection[str]] = frozenset({paths.PRINCIPAL, paths.BLOBS, paths.BLOB})

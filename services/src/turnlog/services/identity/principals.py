@@ -20,9 +20,6 @@ SignIn = Literal["key", "root-key", "oidc", "browser-token", "proxy", "none"]
 ANONYMOUS_ACTOR: Final = "client"
 """The actor of a request whose sender nobody named."""
 
-USER_ACTOR_PREFIX: Final = "user:"
-"""Before the name of a user, so that no user passes for a part of Turnlog."""
-
 KEY_ACTOR_PREFIX: Final = "key:"
 """Before the name of a key that belongs to no user."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
@@ -18,12 +17,10 @@ from turnlog.contract.installation.key_payloads import (
     PrincipalView,
     RotateKeyRequest,
 )
-from turnlog.events.codec import format_rfc3339
 from turnlog.services.http.headers import tag_body
 from turnlog.services.http.request_identity import CallerIdentity
 from turnlog.services.http.request_tenant import RequestPrincipal
-from turnlog.services.identity.permissions import list_permissions
-from turnlog.services.keys.key_use_cases import KeyUseCases
+from turnlog.services.keys.key_use_cases import KeyUseCases, create_principal_view
 
 router = APIRouter()
 
@@ -115,16 +112,4 @@ async def create_browser_token(
 @router.get(api_paths.PRINCIPAL, summary="Show who sends a request")
 async def show_principal(principal: RequestPrincipal) -> PrincipalView:
     """Return who the sender is to the service, and what it may do."""
-    expires = principal.expires
-    moment = None if expires is None else datetime.fromtimestamp(expires, UTC)
-    return PrincipalView(
-        tenant=principal.tenant,
-        actor=principal.actor,
-        sign_in=principal.sign_in,
-        roles=tuple(sorted(principal.roles)),
-        permissions=tuple(list_permissions(principal)),
-        user=principal.user,
-        key_id=principal.key_id,
-        session=principal.session,
-        expires=None if moment is None else format_rfc3339(moment),
-    )
+    return create_principal_view(principal)

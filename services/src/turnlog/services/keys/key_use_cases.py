@@ -18,10 +18,12 @@ from turnlog.contract.installation.key_payloads import (
     KeyResult,
     KeyStatus,
     KeyView,
+    PrincipalView,
     RotateKeyRequest,
 )
 from turnlog.events.codec import format_rfc3339
 from turnlog.events.errors import Refused
+from turnlog.events.ids import validate_id
 from turnlog.events.model.installation.access_events import KeyCreated, KeyRotated
 from turnlog.projections.access.access_keys import AccessKey
 from turnlog.projections.blueprint.storable_json import check_text
@@ -35,7 +37,7 @@ from turnlog.services.identity.access_key_service import (
 )
 from turnlog.services.identity.authenticator import ROOT_NAME
 from turnlog.services.identity.browser_tokens import BrowserTokenRequest, BrowserTokens
-from turnlog.services.identity.permissions import has_permission
+from turnlog.services.identity.permissions import has_permission, list_permissions
 from turnlog.services.identity.principals import Principal
 from turnlog.services.sessions.command_handler import CommandHandler
 
@@ -56,12 +58,12 @@ class KeyUseCases:
         self, principal: Principal, session: str, form: CreateBrowserTokenRequest
     ) -> CreatedBrowserToken:
         """Create a token that lets a browser at one session which the principal reaches."""
+        await self.sessions.require_state(principal.tenant, validate_id(session, "session"))
         if self.browser_tokens is None:
             raise _create_missing_keys()
         if form.may_submit and not has_permission(principal, "sessions:write"):
             detail = "who may not submit turns creates no token that may"
             raise Refused("not-permitted", detail, field="may_submit", fix="leave it out")
-        await self.sessions.require_state(principal.tenant, session)
         request = BrowserTokenRequest(
             session=session, may_submit=form.may_submit, user=form.user, seconds=form.seconds
         )
@@ -148,6 +150,23 @@ def choose_tenant(principal: Principal, named: str | None) -> str:
         return named
     detail = "only the root key reaches other tenants"
     raise Refused("not-permitted", detail, field="tenant", fix="leave it out")
+
+
+def create_principal_view(principal: Principal) -> PrincipalView:
+    """Return a principal as answers have it."""
+    expires = principal.expires
+    moment = None if expires is None else datetime.fromtimestamp(expires, UTC)
+    return PrincipalView(
+        tenant=principal.tenant,
+        actor=principal.actor,
+        sign_in=principal.sign_in,
+        roles=tuple(sorted(principal.roles)),
+        permissions=tuple(list_permissions(principal)),
+        user=principal.user,
+        key_id=principal.key_id,
+        session=principal.session,
+        expires=None if moment is None else format_rfc3339(moment),
+    )
 
 
 def _require_keys(principal: Principal) -> None:

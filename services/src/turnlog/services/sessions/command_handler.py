@@ -15,7 +15,7 @@ from turnlog.events.errors import Conflict, Corrupt, Refused
 from turnlog.events.store.ports import EventLog
 from turnlog.events.subjects import SESSION_HISTORY
 from turnlog.projections.session.commands import Command
-from turnlog.projections.session.decide import decide
+from turnlog.projections.session.decide import decide, refuse_unknown_session
 from turnlog.projections.session.evolve import fold_unbounded
 from turnlog.projections.session.fold.settled_turns import build_unknown_turn, find_settled_turn
 from turnlog.projections.session.rules.attempt_events import NewEvents
@@ -25,7 +25,6 @@ from turnlog.services.caches.session_snapshots import CheckedSnapshotStore
 from turnlog.services.caches.state_cache import (
     OlderCommandLookup,
     StateCache,
-    refuse_unknown_session,
 )
 from turnlog.services.caches.text_cache import TextReader
 from turnlog.services.command_handling.idempotent_commands import (

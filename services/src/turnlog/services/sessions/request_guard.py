@@ -9,9 +9,9 @@ from typing import TypeVar
 from turnlog.contract.payload_models import RequestModel
 from turnlog.events.errors import Conflict
 from turnlog.projections.blueprint.schema.policy_specs import InputRule
+from turnlog.projections.session.decide import refuse_unknown_session
 from turnlog.projections.session.state import SessionState
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
-from turnlog.services.caches.state_cache import refuse_unknown_session
 from turnlog.services.command_handling.callers import Caller
 from turnlog.services.command_handling.guarded_requests import GuardedRequest, guard_request
 from turnlog.services.sessions.command_handler import CommandHandler

@@ -198,6 +198,7 @@ class ChildSessions:
             memory=state.memory,
             warnings=state.warnings,
             requested_profile=profile,
+            owner=state.owner,
         )
 
         async def choose(found: SessionState | None) -> OpenSession | None:

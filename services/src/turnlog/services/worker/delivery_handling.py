@@ -21,7 +21,7 @@ from turnlog.events.jetstream.nats_connection import NatsConnection
 from turnlog.events.model.child_events import ChildSettled
 from turnlog.events.registry import ClaimableEvent
 from turnlog.events.stray_messages import parse_history_key
-from turnlog.services.caches.state_cache import UNKNOWN_SESSION
+from turnlog.projections.session.decide import UNKNOWN_SESSION
 from turnlog.services.worker.turn_delivery import (
     DeliveryDeferred,
     DeliveryLease,

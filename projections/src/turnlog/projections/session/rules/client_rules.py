@@ -75,6 +75,7 @@ def open_session(state: SessionState | None, command: OpenSession) -> NewEvents:
         title=PlainText(text=described.title) if described.title else None,
         labels=described.labels or (),
         metadata=described.metadata or {},
+        owner=command.owner,
     )
     return (opened, *enter_start_phase(graph))
 

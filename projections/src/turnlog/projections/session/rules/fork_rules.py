@@ -29,6 +29,7 @@ def build_fork_opening(origin: SessionState, first: RecordedEvent) -> SessionOpe
             ),
             "key": {},
             "drawn": origin.drawn or origin.session,
+            "owner": origin.owner,
         }
     )
 

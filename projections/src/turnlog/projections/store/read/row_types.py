@@ -81,6 +81,8 @@ class ListedSession:
     """When its latest event was recorded."""
     closed_at: str | None
     """When it was closed."""
+    owner: str | None
+    """The user whose session it is; None for one that belongs to no user."""
     usage: UsageTotal
     """The tokens and the cost of all its calls so far."""
     origin: ListedOrigin | None = None

@@ -121,6 +121,8 @@ class SessionQuery:
     """It was opened before this time."""
     user: str | None = None
     """Who asked for one of its turns."""
+    owner: str | None = None
+    """The user whose session it is."""
     redacted: bool | None = None
     """Whether one of its replies was redacted."""
     origin: str | None = None
@@ -225,6 +227,8 @@ def _build_conditions(query: SessionQuery) -> list[ColumnElement[bool]]:
         conditions.append(_SESSION_COLUMNS.last_at >= format_rfc3339(query.since))
     if query.until is not None:
         conditions.append(_SESSION_COLUMNS.opened_at < format_rfc3339(query.until))
+    if query.owner is not None:
+        conditions.append(_SESSION_COLUMNS.owner == query.owner)
     if query.user is not None:
         conditions.append(_has_turn(TURNS.c.asked_by == query.user))
     if query.origin is not None:

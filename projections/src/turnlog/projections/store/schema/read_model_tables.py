@@ -137,6 +137,7 @@ SESSIONS: Final = _build_row_table(
     _build_text_column("last_hash", null=False),
     _build_text_column("last_at", null=False),
     _build_number_column("budget_share"),
+    _build_text_column("owner"),
     large=True,
 )
 """One row per session. `blueprint_in` is the sequence of the event that pinned the blueprint
@@ -145,7 +146,7 @@ version: the opening, or the latest move. `title` is the first turn's text on on
 for searching, so that both databases find the same rows, and `sought_title` the latter. `labels_in`
 is the sequence of the event that set the labels last. `last_hash` lets the next event prove that it
 follows the last one. `budget_share` is how many thousandths of its budget the last prompt took, of
-those that had one.
+those that had one. `owner` is the user whose session it is.
 """
 
 PINNED_BLUEPRINTS: Final = _build_row_table(
@@ -401,6 +402,8 @@ Index(
 )
 
 Index("sessions_newest_first", SESSIONS.c.build, SESSIONS.c.tenant, SESSIONS.c.opened_position)
+
+Index("sessions_by_owner", SESSIONS.c.build, SESSIONS.c.tenant, SESSIONS.c.owner)
 
 Index("sessions_by_budget_share", SESSIONS.c.build, SESSIONS.c.tenant, SESSIONS.c.budget_share)
 

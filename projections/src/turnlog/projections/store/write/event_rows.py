@@ -78,6 +78,7 @@ from turnlog.events.registry import UnknownEvent
 from turnlog.projections.blueprint.schema.layer_specs import RAG_COMPONENT
 from turnlog.projections.prompt.manifest_reports import compute_token_savings
 from turnlog.projections.prompt.sources.retrieved_layers import NOT_RETRIEVED
+from turnlog.projections.session.session_owner import find_owner
 from turnlog.projections.session_views.session_history import TurnStatus
 from turnlog.projections.store.schema.hour_tables import CHANGED_HOURS, TEN_MINUTES_CHARACTERS
 from turnlog.projections.store.schema.read_model_tables import (
@@ -416,6 +417,7 @@ def _build_opened_session(recorded: RecordedEvent, event: SessionOpened) -> Iter
         "sought": build_search_text(recorded.session, None),
         "turns": 0,
         "redacted": False,
+        "owner": find_owner(recorded, event),
     }
     yield PutRow(SESSIONS, (recorded.tenant, recorded.session), opened)
     yield _build_pinned_blueprint(recorded, event)

@@ -336,6 +336,8 @@ def _list_facts(session: SessionView) -> Iterator[tuple[str, str | Text]]:
     yield "session", Text(session.session, "bold")
     if session.title:
         yield "title", format_one_line(session.title)
+    if session.owner is not None:
+        yield "owner", format_one_line(session.owner)
     if session.labels:
         yield "labels", format_one_line(", ".join(session.labels))
     if session.metadata:

@@ -17,10 +17,11 @@ from turnlog.contract.session_payloads import ForkedSession, OpenedSession, Sess
 from turnlog.contract.session_requests import ForkSessionRequest, OpenSessionRequest
 from turnlog.contract.value_names import SessionOrder
 from turnlog.projections.store.read.session_queries import SESSION_PAGE_SIZE
+from turnlog.services.gateway.permission_checks import narrow_to_own, require_session_reach
 from turnlog.services.http.headers import tag_body
 from turnlog.services.http.request_checks import AtSequence
 from turnlog.services.http.request_identity import CallerIdentity
-from turnlog.services.http.request_tenant import RequestTenant
+from turnlog.services.http.request_tenant import RequestPrincipal, RequestTenant
 from turnlog.services.http.session_filter import ATTRIBUTE_FILTER, SessionFilter
 from turnlog.services.use_cases.sessions.session_forking import SessionForking
 from turnlog.services.use_cases.sessions.session_opening import SessionOpening
@@ -114,16 +115,21 @@ class SessionListQuery(SessionFilter):
     openapi_extra={"parameters": [ATTRIBUTE_FILTER]},
 )
 async def list_sessions(
-    tenant: RequestTenant, sessions: Sessions, query: Annotated[SessionListQuery, Query()]
+    request: Request,
+    principal: RequestPrincipal,
+    sessions: Sessions,
+    query: Annotated[SessionListQuery, Query()],
 ) -> SessionPage:
     """Return sessions, newest first or in another order."""
+    if (awaited := query.parse_awaited()) is not None:
+        await require_session_reach(request, awaited[0])
     return await sessions.list_sessions(
-        tenant,
-        query.create_query(),
+        principal.tenant,
+        narrow_to_own(principal, query.create_query()),
         order=query.order,
         limit=query.limit,
         before=query.before,
-        awaited=query.parse_awaited(),
+        awaited=awaited,
     )
 
 

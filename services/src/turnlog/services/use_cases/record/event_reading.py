@@ -31,11 +31,11 @@ from turnlog.events.store.ports import EventLog, RawEvent, TokenStream, TurnToke
 from turnlog.events.stray_messages import decode_unless_stray
 from turnlog.projections.blueprint.sent_names import quote_sent_name
 from turnlog.projections.blueprint.validation.blueprint_faults import suggest_word
+from turnlog.projections.session.decide import refuse_unknown_session
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session_views.withheld_events import RedactedTurns
 from turnlog.services.api.published_events.event_pages import SessionPageHead, TenantPageHead
 from turnlog.services.audit.redactions import RedactionCache, load_session_redactions
-from turnlog.services.caches.state_cache import refuse_unknown_session
 from turnlog.services.command_handling.row_waits import refuse_future
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.session_openings import SessionOpenings, SessionSelection

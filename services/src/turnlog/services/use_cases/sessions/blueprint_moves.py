@@ -27,6 +27,7 @@ from turnlog.projections.blueprint.validation.blueprint_faults import FaultyBlue
 from turnlog.projections.blueprint.validation.input_values import check_recorded_values
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import MoveBlueprint
+from turnlog.projections.session.decide import refuse_unknown_session
 from turnlog.projections.session.pinned_prompts import find_pinned_files
 from turnlog.projections.session.rules.upgrade_rules import build_misfit, move_blueprint
 from turnlog.projections.session.state import SessionState
@@ -38,7 +39,6 @@ from turnlog.services.blueprints.blueprint_store import (
     encode_cartridge,
     encode_memory_policy,
 )
-from turnlog.services.caches.state_cache import refuse_unknown_session
 from turnlog.services.command_handling.callers import Caller
 from turnlog.services.extensions.plugins import check_plugins_registered
 from turnlog.services.platform.concurrency import run_in_thread

@@ -86,8 +86,9 @@ class OpeningCommandBuilder:
         tenant: str,
         opening: GuardedOpening,
         key: Mapping[str, str] | None = None,
+        owner: str | None = None,
     ) -> OpenSession:
-        """Return the command; the files are pinned in `store`.
+        """Return the command that opens a session of a user; the files are pinned in `store`.
 
         Raises `Refused` when the request does not fit the blueprint.
         """
@@ -127,6 +128,7 @@ class OpeningCommandBuilder:
             memory=await store.store_memory_policy(tenant, read.policy) if read else None,
             warnings=(*faults, *missing),
             requested_profile=request.profile,
+            owner=owner,
             description=SessionDescription(
                 title=request.title,
                 labels=None if request.labels is None else tuple(request.labels),
@@ -185,16 +187,20 @@ class SessionOpening:
         handler = self.time_travel.command_handler
         default_id = caller.derive_session_id() or handler.create_id()
         session = validate_id(default_id if request.session is None else request.session, "session")
+        owner = caller.choose_user(request.user)
         opening = await self.commands.guard_opening(request)
         caller = opening.guarded.create_caller(caller)
 
         async def choose(state: SessionState | None) -> OpenSession:
             del state
-            return await self.commands.build_command(self.blueprints, caller.tenant, opening)
+            return await self.commands.build_command(
+                self.blueprints, caller.tenant, opening, owner=owner
+            )
 
         done = await handler.handle(
             caller.tenant, session, choose, caller.metadata, command=caller.command
         )
+        caller.require_reach(done.state.owner)
         return OpeningOutcome(await self._describe_opening(done.state))
 
     async def _open_by_key(
@@ -219,13 +225,19 @@ class SessionOpening:
                 return None
             opening = await self.commands.guard_opening(request)
             return await self.commands.build_command(
-                self.blueprints, caller.tenant, opening, checked
+                store=self.blueprints,
+                tenant=caller.tenant,
+                opening=opening,
+                key=checked,
+                owner=owner,
             )
 
-        session = compute_session_id(blueprint, checked)
-        return await self.time_travel.command_handler.handle(
+        session, owner = compute_session_id(blueprint, checked), caller.choose_user(request.user)
+        done = await self.time_travel.command_handler.handle(
             caller.tenant, session, choose, caller.metadata
         )
+        caller.require_reach(done.state.owner)
+        return done
 
     async def _describe_opening(self, state: SessionState) -> OpenedSession:
         opening = await self._load_opening(state)

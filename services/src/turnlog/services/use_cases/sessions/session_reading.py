@@ -69,6 +69,12 @@ class SessionReading:
         unreadable = await log.find_unreadable_end(tenant, session)
         return _create_session_view(state, await _load_title(log, state), unreadable)
 
+    async def load_owner(self, tenant: str, session: str) -> str | None:
+        """Return the user whose session it is, which never changes; raises `Refused`."""
+        handler = self.time_travel.command_handler
+        state = handler.state_cache.get_state(tenant, session)
+        return (state or await handler.require_state(tenant, session)).owner
+
     async def list_sessions(
         self,
         tenant: str,
@@ -137,6 +143,7 @@ def _create_session_view(
         title=title,
         labels=state.labels,
         metadata=state.metadata,
+        owner=state.owner,
         unreadable=unreadable and UnreadableMessage.model_validate(unreadable),
     )
 

@@ -41,10 +41,10 @@ from turnlog.projections.session.commands import (
     TurnCommand,
     UndoSummary,
 )
+from turnlog.projections.session.decide import refuse_unknown_session
 from turnlog.projections.session.session_description import SessionDescription
 from turnlog.projections.session.state import SessionState
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
-from turnlog.services.caches.state_cache import refuse_unknown_session
 from turnlog.services.command_handling.callers import Caller
 from turnlog.services.command_handling.guarded_requests import Form, GuardedRequest
 from turnlog.services.sessions.client_commands import cancel_turn, handle_client_command

@@ -25,10 +25,10 @@ from turnlog.events.log_token_join import (
 )
 from turnlog.events.model.turn_events import TurnCompleted, is_end_of_turn
 from turnlog.events.store.ports import TokenStream
+from turnlog.projections.session.decide import refuse_unknown_session
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session_views.session_history import HistoryTurn, build_history
 from turnlog.services.approvals.guarded_tools import GuardedTool, list_undecided
-from turnlog.services.caches.state_cache import refuse_unknown_session
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.use_cases.turns.child_progress import ChildProgress
 from turnlog.services.use_cases.turns.child_watch import open_watch_with_children

@@ -13,7 +13,12 @@ export class ProblemError extends Error {
 // What went wrong and what to do about it, in words.
 export const describeProblem = (problem) => [problem.message, problem.fix].filter(Boolean).join(" · ");
 
+// Told to the page when the service asks who one is.
+export const SIGN_IN_NEEDED = "sign-in-needed";
+
 async function readResponse(response) {
+  if (response.status === 401 && !response.url.endsWith("/v1/sign-in")) window.dispatchEvent(new Event(SIGN_IN_NEEDED));
+  if (response.status === 204) return null;
   const body = await response.json().catch(() => ({}));
   if (!response.ok) throw new ProblemError(response.status, body);
   return body;

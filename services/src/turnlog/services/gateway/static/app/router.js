@@ -8,9 +8,10 @@ import { createSessionView } from "../session/session_view.js";
 import { createUsageView } from "../usage/usage_view.js";
 import { createUsesView } from "../uses/uses_view.js";
 import { createElement, setChildren } from "./dom.js";
-import { fetchJson } from "./http_client.js";
+import { SIGN_IN_NEEDED, fetchJson } from "./http_client.js";
 import { readLocation } from "./links.js";
 import { makeFocusRove } from "./roving_focus.js";
+import { createSignIn, createSignOut } from "./sign_in.js";
 import { moveFocus, showSkipLinks } from "./skip_links.js";
 
 // The views of many sessions, each with a link in the head of the page.
@@ -22,7 +23,13 @@ const SUBJECTS = { sessions: createSessionView, blueprints: createBlueprintView 
 const container = document.getElementById("view");
 let view = null;
 
+// What a view needs; the links to those that one may not see are not shown.
+const NEEDED = { overview: "figures:read", approvals: "events:read", usage: "figures:read" };
+
+let permissions = null;
+
 function showView() {
+  if (!permissions) return;
   const { steps, query } = readLocation();
   const [section, subject, ...rest] = steps;
   const viewName = nameView(section, subject, query);
@@ -34,7 +41,8 @@ function showView() {
 function nameView(section, subject, query) {
   if (section in SUBJECTS && subject) return `${section} ${subject}`;
   if (section in SECTIONS) return section;
-  return section || [...query.keys()].some((name) => name !== "hours") ? "sessions" : "overview";
+  const isOverview = !section && [...query.keys()].every((name) => name === "hours");
+  return isOverview && permissions.includes(NEEDED.overview) ? "overview" : "sessions";
 }
 
 const createView = (viewName, section, subject) => (viewName in SECTIONS ? SECTIONS[viewName]() : SUBJECTS[section](subject));
@@ -55,6 +63,36 @@ function markSectionLinks(viewName) {
     if (link.id === `${viewName}-link`) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
+}
+
+// Finds out who one is, and shows the address that one came for, or the way to sign in.
+async function showForPrincipal() {
+  try {
+    const principal = await fetchJson("/v1/principal");
+    permissions = principal.permissions;
+    document.getElementById("section-links").hidden = false;
+    for (const [name, needed] of Object.entries(NEEDED)) document.getElementById(`${name}-link`).hidden = !permissions.includes(needed);
+    const hasKey = ["key", "root-key"].includes(principal.sign_in);
+    setChildren(document.getElementById("signed-in"), hasKey ? createSignOut(principal, showSignIn) : null);
+    showView();
+  } catch (problem) {
+    if (problem.status !== 401) {
+      permissions = Object.values(NEEDED);
+      showView();
+    }
+  }
+}
+
+function showSignIn() {
+  view?.close();
+  view = null;
+  permissions = null;
+  document.getElementById("section-links").hidden = true;
+  const form = createSignIn(showForPrincipal);
+  setChildren(document.getElementById("signed-in"));
+  setChildren(container, form.element);
+  showSkipLinks({});
+  form.focus();
 }
 
 const THEMES = ["auto", "light", "dark"];
@@ -81,5 +119,6 @@ makeFocusRove(document.getElementById("section-links"), "a.section", { horizonta
 applyTheme(THEMES.find((theme) => theme === localStorage.getItem("theme")) ?? "auto");
 document.getElementById("theme").addEventListener("click", switchTheme);
 window.addEventListener("hashchange", showView);
+window.addEventListener(SIGN_IN_NEEDED, showSignIn);
 showDurability().catch(() => {});
-showView();
+showForPrincipal();

@@ -6,27 +6,35 @@ for an id that nobody has.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fastapi import Request
 
 from turnlog.contract import api_paths as paths
 from turnlog.events.errors import Refused
+from turnlog.events.ids import validate_id
+from turnlog.projections.session.decide import refuse_unknown_session
+from turnlog.projections.store.read.session_queries import SessionQuery
 from turnlog.services.http.request_tenant import get_principal
 from turnlog.services.identity.permissions import (
+    OPEN_PATHS,
     VALUE_PERMISSIONS,
     Permission,
     find_permission,
     has_permission,
     is_within_token,
     list_allowed_roles,
+    reaches_own_sessions_only,
 )
 from turnlog.services.identity.principals import Principal
+from turnlog.services.use_cases.sessions.session_reading import SessionReading
 
 
 async def check_permission(request: Request) -> None:
     """Raise `Refused` `not-permitted` for a sender whose roles do not allow the request."""
     path = str(request.scope["route"].path)
-    if not path.startswith(f"{paths.API}/"):
-        return  # Pages and probes are for all.
+    if path in OPEN_PATHS or not path.startswith(f"{paths.API}/"):
+        return  # Pages, probes and the way to sign in are for all.
     principal = await get_principal(request)
     needed = find_permission(path, request.method)
     if not is_within_token(principal, path, request.path_params.get("session")):
@@ -42,6 +50,33 @@ async def check_permission(request: Request) -> None:
         if value not in values and not has_permission(principal, beyond):
             what = f"another value of `{name}` than {' or '.join(f'`{each}`' for each in values)}"
             raise create_permission_refusal(what, beyond, principal, field=name)
+
+
+async def check_session_reach(request: Request) -> None:
+    """Refuse a session in the path that the sender does not reach."""
+    if "session" in request.path_params:
+        await require_session_reach(request, request.path_params["session"])
+
+
+async def require_session_reach(request: Request, session: str) -> None:
+    """Raise `Refused` `unknown-session` for a session that the sender does not reach."""
+    principal = await get_principal(request)
+    if not reaches_own_sessions_only(principal):
+        return
+    sessions: SessionReading = request.app.state.use_cases.sessions
+    owner = await sessions.load_owner(principal.tenant, validate_id(session, "session"))
+    if owner != principal.user:
+        raise refuse_unknown_session()
+
+
+def narrow_to_own(principal: Principal, query: SessionQuery) -> SessionQuery:
+    """Return a query that selects only sessions which a principal reaches."""
+    if not reaches_own_sessions_only(principal):
+        return query
+    if query.owner not in {None, principal.user}:
+        what = "a list of another user's sessions"
+        raise create_permission_refusal(what, "sessions:all", principal, field="owner")
+    return replace(query, owner=principal.user)
 
 
 def _reaches_quota(principal: Principal, user: str) -> bool:

@@ -1,0 +1,14 @@
+"""Whose session it is."""
+
+from __future__ import annotations
+
+from turnlog.events.envelope import USER_ACTOR_PREFIX, RecordedEvent
+from turnlog.events.model.session_events import SessionOpened
+
+
+def find_owner(recorded: RecordedEvent, event: SessionOpened) -> str | None:
+    """Return whose session was opened; before owners were recorded, that was who opened it."""
+    if event.owner is not None or recorded.envelope.copyof is not None:
+        return event.owner
+    actor = recorded.envelope.actor
+    return actor.removeprefix(USER_ACTOR_PREFIX) if actor.startswith(USER_ACTOR_PREFIX) else None
