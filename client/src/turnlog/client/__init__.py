@@ -35,6 +35,7 @@ from turnlog.client.sse_events import (
 )
 from turnlog.client.sync_client import SessionClient, TurnlogClient
 from turnlog.contract.call_payloads import ToolResultView
+from turnlog.contract.installation.read_payloads import ReadPage, ReadView
 from turnlog.contract.knowledge_payloads import (
     CollectionList,
     CollectionRow,
@@ -146,6 +147,8 @@ __all__ = [
     "PutEntryRequest",
     "QuotaPage",
     "QuotaView",
+    "ReadPage",
+    "ReadView",
     "ReasoningEvent",
     "RecordedChoice",
     "RedactEvent",

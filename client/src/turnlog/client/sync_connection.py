@@ -23,6 +23,7 @@ from turnlog.client.tenant_operations import (
     parse_blob_headers,
 )
 from turnlog.client.trusted_certificates import create_tls_context
+from turnlog.contract.api_paths import REASON_HEADER
 from turnlog.contract.turn_payloads import StoredBlobView
 
 
@@ -74,6 +75,14 @@ class ServiceConnection:
     def url(self) -> str:
         """The address of the service."""
         return str(self._http.base_url)
+
+    def set_reason(self, reason: str | None) -> None:
+        """Say why prompts, withheld texts and exports are read from now on; None says nothing."""
+        if reason is None:
+            self._http.headers.pop(REASON_HEADER, None)
+        else:
+            # As bytes: a text would have to be ASCII.
+            self._http.headers.update([(REASON_HEADER.encode(), reason.encode())])
 
     def send(self, operation: ClientOperation[AnswerT]) -> AnswerT:
         """Return the answer of an operation."""

@@ -16,6 +16,7 @@ import httpx
 from turnlog.client.operations import ClientOperation, build_command, build_read
 from turnlog.contract import api_paths
 from turnlog.contract.api_paths import format_path
+from turnlog.contract.installation.read_payloads import ReadPage
 from turnlog.contract.knowledge_payloads import (
     CollectionList,
     EntryPage,
@@ -221,6 +222,11 @@ def fetch_media_limit() -> ClientOperation[MediaLimitView]:
 def list_quotas() -> ClientOperation[QuotaPage]:
     """List the users who have a limit."""
     return build_read(api_paths.QUOTAS, QuotaPage)
+
+
+def list_reads(query: Mapping[str, object]) -> ClientOperation[ReadPage]:
+    """List who looked at prompts, withheld texts, bundles and exports."""
+    return build_read(api_paths.READS, ReadPage, query)
 
 
 def fetch_usage(query: Mapping[str, object]) -> ClientOperation[UsageReport]:

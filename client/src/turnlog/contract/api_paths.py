@@ -117,6 +117,15 @@ ROTATE_KEY: Final = "/v1/keys/{name}/rotate"
 PRINCIPAL: Final = "/v1/principal"
 SIGN_IN: Final = "/v1/sign-in"
 BROWSER_TOKENS: Final = "/v1/sessions/{session}/tokens"
+# The log of reads
+READS: Final = "/v1/reads"
+
+REASON_HEADER: Final = "Turnlog-Reason"
+"""The header in which whoever looks at a prompt or an export says why, in UTF-8."""
+
+MAX_REASON_LENGTH: Final = 500
+"""Characters of a reason."""
+
 
 # Read models that stopped
 QUARANTINE: Final = "/v1/quarantine"

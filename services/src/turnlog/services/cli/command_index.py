@@ -32,6 +32,7 @@ from turnlog.services.cli.knowledge import knowledge_commands
 from turnlog.services.cli.overrides import override_commands
 from turnlog.services.cli.overview import top_commands
 from turnlog.services.cli.quotas import quota_commands
+from turnlog.services.cli.reads import read_commands
 from turnlog.services.cli.segments import segment_commands
 from turnlog.services.cli.usage import usage_commands
 from turnlog.services.cli.uses import use_commands
@@ -112,6 +113,7 @@ COMMAND_SECTIONS: Final = (
             CommandEntry("checkpoint", audit_commands.create_checkpoint),
             CommandEntry("export", audit_commands.export_sessions),
             CommandEntry("withheld", audit_commands.show_withheld_text),
+            CommandEntry("audit", read_commands.list_reads),
             CommandEntry("what-if", audit_commands.compare_what_if),
             CommandEntry("rebuild", admin_commands.rebuild_read_models),
         ),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import typer
 
-from turnlog.services.cli.options import ReadTarget, ServiceTarget
+from turnlog.services.cli.options import LookTarget, ReadTarget, ServiceTarget
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -48,6 +48,8 @@ def run_with_service(
 
     async def read() -> ResultT:
         async with open_service(target, with_read_models=with_read_models) as service:
+            if isinstance(target, LookTarget):
+                service.turnlog.set_reason(target.reason)
             return await work(service)
 
     return run_async(read())

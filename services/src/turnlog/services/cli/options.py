@@ -16,6 +16,8 @@ from typing import Annotated, Any, Final, Literal, TypeGuard, get_type_hints
 
 import typer
 
+from turnlog.contract.api_paths import MAX_REASON_LENGTH
+
 CommandFunction = Callable[..., None]
 
 
@@ -154,6 +156,30 @@ class ReadTarget:
     url: UrlOption = None
     data_dir: DataDirOption = DEFAULT_DATA_DIR
     tenant: TenantOption = DEFAULT_TENANT
+
+
+def _check_reason(reason: str | None) -> str | None:
+    if reason is None or (reason.isprintable() and 0 < len(reason.strip()) <= MAX_REASON_LENGTH):
+        return reason
+    raise typer.BadParameter(f"it is not 1 to {MAX_REASON_LENGTH} printable characters")
+
+
+ReasonOption = Annotated[
+    str | None,
+    typer.Option(
+        "--reason",
+        metavar="TEXT",
+        callback=_check_reason,
+        help="Why you look at it, for the service's log of reads.",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class LookTarget(ReadTarget):
+    """What a command reads that not everybody may see, and why its user looks at it."""
+
+    reason: ReasonOption = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,7 @@ from turnlog.services.overrides import override_routes
 from turnlog.services.platform.concurrency import run_in_thread
 from turnlog.services.platform.telemetry.request_log import RequestLog
 from turnlog.services.quotas import quota_routes
+from turnlog.services.reads import read_routes
 from turnlog.services.segments import segment_routes
 from turnlog.services.usage import usage_routes
 from turnlog.services.webhooks import webhook_routes
@@ -92,6 +93,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     sign_in_routes.router,
     webhook_routes.router,
     alert_routes.router,
+    read_routes.router,
     usage_routes.router,
     overview_routes.router,
     use_routes.router,

@@ -137,6 +137,7 @@ ROUTE_PERMISSIONS: Final[Mapping[str, RoutePermission]] = {
         *("figures:read", "sessions:release"),
         *(paths.QUARANTINE, paths.QUARANTINED_SESSION, paths.RELEASE),
     ),
+    **_create_need("reads:read", paths.READS),
     **_create_need("keys:write", paths.KEYS, paths.KEY, paths.ROTATE_KEY),
 }
 """What each path below `/v1` needs."""

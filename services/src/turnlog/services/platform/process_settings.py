@@ -291,6 +291,8 @@ class GatewaySettings(WebhookSettings):
     """Addresses of the proxies that may send this header; without one it is refused."""
     operators: NameList = ()
     """Users of this header who have every role, separated by `,`; `*` is all."""
+    require_reason: Literal["on", "off"] = "off"
+    """`on` refuses looks at prompts, withheld texts, bundles and exports without a reason."""
     oidc_issuer: IssuerAddress | None = None
     """OpenID Connect issuer whose bearer tokens sign in, as the tokens name it; None for none."""
     oidc_audience: str | None = None

@@ -37,6 +37,8 @@ from turnlog.services.platform.process_settings import WebhookSettings
 from turnlog.services.quotas.media_limit_service import MediaLimitService
 from turnlog.services.quotas.quota_reservations import TurnQuotas
 from turnlog.services.quotas.quota_use_cases import QuotaUseCases
+from turnlog.services.reads.read_log import ReadLog
+from turnlog.services.reads.read_use_cases import ReadUseCases
 from turnlog.services.segments.segment_service import SegmentService
 from turnlog.services.segments.segment_use_cases import SegmentUseCases
 from turnlog.services.sessions.command_handler import CommandHandler
@@ -174,6 +176,7 @@ class UseCases:
     quotas: QuotaUseCases
     webhooks: WebhookUseCases
     alerts: AlertUseCases
+    reads: ReadUseCases
     usage: UsageUseCases
     overview: OverviewFeed
     uses: UseListing
@@ -262,6 +265,7 @@ class _UseCaseBuilder:
                 parse_names=parse_event_names,
             ),
             alerts=self.alerts,
+            reads=self._build_reads(),
             usage=UsageUseCases(parts.store, parts.prices),
             overview=OverviewFeed(
                 OverviewReading(handler, parts.store, self.alerts), parts.projection_signal
@@ -289,6 +293,16 @@ class _UseCaseBuilder:
             overrides=self.parts.overrides,
             prices=self.parts.prices,
             intake=self.submission.intake,
+        )
+
+    def _build_reads(self) -> ReadUseCases:
+        return ReadUseCases(
+            ReadLog(
+                log=self.parts.reads,
+                clock=self.handler.clock,
+                create_id=self.handler.create_id,
+                source=self.handler.source,
+            )
         )
 
     def _build_verification(self) -> RecordVerification:

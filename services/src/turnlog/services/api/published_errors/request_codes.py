@@ -85,6 +85,12 @@ REQUEST_CODES: Final[Mapping[str, ErrorCode]] = {
         status=HTTPStatus.BAD_REQUEST,
         contains=("field",),
     ),
+    "bad-reason": ErrorCode(
+        meaning="The reason for a look is repeated, empty, too long or not printable.",
+        action="send one reason of 1 to 500 printable characters in UTF-8",
+        status=HTTPStatus.BAD_REQUEST,
+        contains=("field",),
+    ),
     "bad-text": ErrorCode(
         meaning="A text has a NUL or half of a surrogate pair.",
         action="remove the character",
@@ -129,6 +135,12 @@ REQUEST_CODES: Final[Mapping[str, ErrorCode]] = {
         meaning="The sender has no role with the [permission](permissions.md) for a request.",
         action="sign in with a role that `fix` names",
         status=HTTPStatus.FORBIDDEN,
+        contains=("field",),
+    ),
+    "reason-missing": ErrorCode(
+        meaning="A look that is recorded needs a reason here, and the request gives none.",
+        action="say why, in the header `Turnlog-Reason` or with `--reason`",
+        status=HTTPStatus.BAD_REQUEST,
         contains=("field",),
     ),
     "not-signed-in": ErrorCode(

@@ -11,6 +11,7 @@ import typer
 from turnlog.services.cli.command_runner import run_async, run_with_service
 from turnlog.services.cli.options import (
     LogTarget,
+    LookTarget,
     OutputOption,
     ReadTarget,
     SessionArgument,
@@ -29,7 +30,7 @@ def explain_turn(
         typer.Argument(metavar="TURN|CALL", help="A turn (3) or one of its calls (3.1)."),
     ],
     *,
-    target: ReadTarget,
+    target: LookTarget,
     output: OutputOption = "table",
 ) -> None:
     """Explain a turn's prompt: each layer, and why it was included."""
@@ -54,7 +55,7 @@ def compare_calls(
             "--other", metavar="SESSION", help="The session of call B, if it is another one."
         ),
     ] = None,
-    target: ReadTarget,
+    target: LookTarget,
     output: OutputOption = "table",
 ) -> None:
     """Compare the prompts of two calls: each part added, removed or changed, and the cause."""
@@ -228,7 +229,7 @@ def export_sessions(
         typer.Option(metavar="FILE|DIR", help="The file to write; a folder for several sessions."),
     ] = None,
     stored: StoredOption = False,
-    target: ReadTarget,
+    target: LookTarget,
 ) -> None:
     """Export sessions as a verifiable bundle, JSON lines, a table or a Markdown transcript.
 
@@ -295,7 +296,7 @@ def compare_what_if(
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write the report as an HTML page.")
     ] = None,
-    target: ReadTarget,
+    target: LookTarget,
     output: OutputOption = "table",
 ) -> None:
     """Show the prompts of recorded calls under another blueprint, budget, ladder or model.

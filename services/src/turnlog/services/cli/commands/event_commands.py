@@ -8,9 +8,9 @@ import typer
 
 from turnlog.services.cli.command_runner import run_with_service
 from turnlog.services.cli.options import (
+    LookTarget,
     OutputOption,
     PhaseOption,
-    ReadTarget,
     SessionArgument,
     StoredOption,
 )
@@ -39,7 +39,7 @@ def tail_events(
         bool, typer.Option("--follow/--no-follow", help="Whether to wait for new events.")
     ] = True,
     stored: StoredOption = False,
-    target: ReadTarget,
+    target: LookTarget,
     output: OutputOption = "table",
 ) -> None:
     """Print events, one per line: the recorded ones, then new ones as they arrive."""
@@ -64,7 +64,7 @@ def replay_session(
         bool, typer.Option("--prompts", help="Also show the prompt before each reply.")
     ] = False,
     phase: PhaseOption = None,
-    target: ReadTarget,
+    target: LookTarget,
 ) -> None:
     """Play back a session as its user saw it, at the recorded pace."""
     from turnlog.services.cli.terminal_replay import play_session

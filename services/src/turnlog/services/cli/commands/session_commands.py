@@ -13,6 +13,7 @@ from turnlog.contract.api_paths import format_path
 from turnlog.services.cli.command_runner import run_with_service, show_answer, show_result
 from turnlog.services.cli.options import (
     AtOption,
+    LookTarget,
     OutputOption,
     PhaseOption,
     ReadTarget,
@@ -118,7 +119,7 @@ def show_window(
         typer.Option(metavar="TIME", help="Clock reading; by default the recorded one, or now."),
     ] = None,
     preview: PreviewOptions,
-    target: ReadTarget,
+    target: LookTarget,
     output: OutputOption = "table",
 ) -> None:
     """Show the prompt of the next call, with its tokens by component and its cost.
@@ -176,7 +177,7 @@ def assemble_prompt(
         str | None, typer.Option(metavar="KIND", help="Kind of the call; by default the profile's.")
     ] = None,
     preview: PreviewOptions,
-    target: ReadTarget,
+    target: LookTarget,
     output: OutputOption = "table",
 ) -> None:
     """Assemble a prompt of a blueprint without a session; nothing is written.
@@ -229,7 +230,7 @@ def show_prompt(
         ),
     ],
     *,
-    target: ReadTarget,
+    target: LookTarget,
     output: OutputOption = "table",
 ) -> None:
     """Show the exact prompt of a call, with the source of every part."""

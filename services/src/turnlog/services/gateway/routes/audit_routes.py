@@ -25,6 +25,7 @@ from turnlog.services.http.headers import (
     tag_body,
 )
 from turnlog.services.http.request_tenant import RequestTenant
+from turnlog.services.reads.recorded_looks import record_look
 from turnlog.services.use_cases.record.call_explanations import CallExplanations
 from turnlog.services.use_cases.record.record_verification import RecordVerification, VerifyLine
 
@@ -125,7 +126,7 @@ async def show_checkpoint(tenant: RequestTenant, verification: Verification) -> 
 WhyTurnPath = Annotated[int, Path(ge=1, le=MAX_INT, description="The turn number")]
 
 
-@router.get(api_paths.EXPLAINED_CALL, summary="Explain a call")
+@router.get(api_paths.EXPLAINED_CALL, summary="Explain a call", dependencies=[record_look("why")])
 async def show_why(
     session: str, call: str, tenant: RequestTenant, explanations: Explanations, response: Response
 ) -> TurnExplanation:
@@ -135,7 +136,7 @@ async def show_why(
     return found.answer
 
 
-@router.get(api_paths.EXPLAINED_TURN, summary="Explain a turn")
+@router.get(api_paths.EXPLAINED_TURN, summary="Explain a turn", dependencies=[record_look("why")])
 async def show_why_of_turn(
     session: str,
     turn: WhyTurnPath,
@@ -157,7 +158,7 @@ OtherSessionQuery = Annotated[
 ]
 
 
-@router.get(api_paths.CALL_DIFF, summary="Compare two calls")
+@router.get(api_paths.CALL_DIFF, summary="Compare two calls", dependencies=[record_look("diff")])
 async def show_diff(
     session: str,
     call: str,

@@ -33,6 +33,7 @@ from turnlog.services.http.problem_details import ProblemDetails, convert_error
 from turnlog.services.http.request_tenant import RequestTenant
 from turnlog.services.http.session_filter import ATTRIBUTE_FILTER, parse_attribute_filters
 from turnlog.services.http.sse import create_sse_response, encode_frame
+from turnlog.services.reads.recorded_looks import RequestLook
 from turnlog.services.use_cases.record.event_reading import (
     DEFAULT_PAGE_SIZE,
     EventReading,
@@ -144,8 +145,11 @@ async def list_session_events(
     events: Events,
     event_range: EventRangeQuery,
     request: Request,
+    look: RequestLook,
 ) -> Response:
     """Return a session's events after a sequence: one page, all as lines, or a live stream."""
+    if event_range.stored:
+        look.begin("withheld")
     selection, after = event_range.select_events(), event_range.after or 0
     form = choose_media_type(request, JSON_MEDIA_TYPE, NDJSON_MEDIA_TYPE, SSE_MEDIA_TYPE)
     if form == SSE_MEDIA_TYPE:
@@ -183,13 +187,20 @@ _TENANT_LINES: Final = [
     openapi_extra={"parameters": [ATTRIBUTE_FILTER]},
 )
 async def list_tenant_events(
-    tenant: RequestTenant, events: Events, event_range: TenantEventRangeQuery, request: Request
+    tenant: RequestTenant,
+    events: Events,
+    event_range: TenantEventRangeQuery,
+    request: Request,
+    look: RequestLook,
 ) -> Response:
     """Return the events of all sessions after a stream sequence.
 
     Where the log has lost an event, a page ends before it, and the next one is the error `corrupt`;
     lines end with that error as the last line.
     """
+    if event_range.stored:
+        look.begin("withheld")
+    look.session = event_range.session
     selection, after = event_range.select_events(), event_range.after or 0
     form = choose_media_type(request, JSON_MEDIA_TYPE, NDJSON_MEDIA_TYPE, SSE_MEDIA_TYPE)
     if form == SSE_MEDIA_TYPE:
@@ -277,11 +288,13 @@ async def export_session(
     format: Annotated[ExportFormat, Query(description="The export format")] = "ndjson",  # noqa: A002 - the name of the parameter
     *,
     stored: StoredQuery = False,
+    look: RequestLook,
 ) -> StreamingResponse:
     """Stream all events of a session in the requested format.
 
     A bundle has all events as they are stored, since its recipient checks them.
     """
+    look.begin("bundle" if format == "bundle" else "withheld" if stored else "export")
     export, body = (
         await exports.export_session(tenant, session, format, stored=stored),
         EXPORT_BODIES[format],

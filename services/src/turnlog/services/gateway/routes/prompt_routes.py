@@ -18,6 +18,7 @@ from turnlog.services.http.headers import set_etag, tag_body
 from turnlog.services.http.request_checks import AtSequence, QueryTime, convert_to_utc
 from turnlog.services.http.request_identity import ReaderIdentity
 from turnlog.services.http.request_tenant import RequestTenant
+from turnlog.services.reads.recorded_looks import record_look
 from turnlog.services.use_cases.prompts.prompt_reading import PromptReading
 from turnlog.services.use_cases.prompts.window_previews import WindowPreviews
 
@@ -46,7 +47,9 @@ ClockQuery = Annotated[
 ]
 
 
-@router.get(api_paths.WINDOW, summary="Preview the window of a call")
+@router.get(
+    api_paths.WINDOW, summary="Preview the window of a call", dependencies=[record_look("window")]
+)
 async def show_window(
     session: str,
     tenant: RequestTenant,
@@ -68,7 +71,11 @@ async def show_window(
     return tag_body(response, window)
 
 
-@router.post(api_paths.WINDOW, summary="Preview the window of a hypothetical turn")
+@router.post(
+    api_paths.WINDOW,
+    summary="Preview the window of a hypothetical turn",
+    dependencies=[record_look("window")],
+)
 async def preview_window(
     session: str,
     caller: ReaderIdentity,
@@ -83,6 +90,7 @@ async def preview_window(
 @router.post(
     api_paths.ASSEMBLE,
     summary="Assemble a prompt without a session",
+    dependencies=[record_look("assembly")],
     response_model_exclude_none=True,
 )
 async def assemble_prompt(
@@ -95,7 +103,9 @@ async def assemble_prompt(
     return await previews.assemble_prompt(caller.create_caller(), form)
 
 
-@router.get(api_paths.PROMPT, summary="Show the prompt of a call")
+@router.get(
+    api_paths.PROMPT, summary="Show the prompt of a call", dependencies=[record_look("prompt")]
+)
 async def show_prompt(
     session: str, call: str, tenant: RequestTenant, prompts: Prompts, response: Response
 ) -> RecordedPromptView:
@@ -106,6 +116,7 @@ async def show_prompt(
 @router.get(
     api_paths.ASSEMBLY,
     summary="Show how the prompt of a call was assembled",
+    dependencies=[record_look("assembly")],
     response_model_exclude_none=True,
 )
 async def show_assembly(

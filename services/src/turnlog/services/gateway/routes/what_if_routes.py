@@ -18,6 +18,7 @@ from turnlog.services.http.component_schemas import describe_lines
 from turnlog.services.http.headers import NDJSON_MEDIA_TYPE, encode_lines
 from turnlog.services.http.request_tenant import RequestTenant
 from turnlog.services.http.session_filter import ATTRIBUTE_FILTER, SessionFilter
+from turnlog.services.reads.recorded_looks import RequestLook
 from turnlog.services.use_cases.prompts.what_if_evaluation import WhatIfEvaluation
 
 router = APIRouter()
@@ -42,11 +43,15 @@ async def run_what_if(
     what_if: Annotated[WhatIfEvaluation, Depends(get_what_if)],
     form: WhatIfRequest,
     query: Annotated[SessionFilter, Query()],
+    look: RequestLook,
 ) -> StreamingResponse:
     """Assemble recorded calls again under a change.
 
     Stream one line per session, then the totals. The sessions are those that the request names, or
     all that the query parameters select.
     """
+    look.begin("what-if")
+    if form.sessions and len(form.sessions) == 1:
+        (look.session,) = form.sessions
     lines = await what_if.evaluate_change(tenant, form, query.create_query())
     return StreamingResponse(encode_lines(lines), media_type=NDJSON_MEDIA_TYPE)

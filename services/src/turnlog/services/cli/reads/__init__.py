@@ -1,0 +1,1 @@
+"""The command on the log of reads, and how its answers are shown."""
