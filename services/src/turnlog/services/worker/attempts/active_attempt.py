@@ -468,7 +468,7 @@ def build_model_request(prepared: PreparedCall, timeouts: TimeoutSpec) -> ModelR
     return ModelRequest(
         model=request.model,
         messages=tuple(
-            each.encode_sent(prepared.media) if body is None else each.encode_plain()
+            each.encode_sent(prepared.media) if each.media and body is None else each.encode_plain()
             for each in request.messages
         ),
         media_tokens=sum(part.tokens for part in media),

@@ -79,6 +79,18 @@ JOINT_TOKENS: Final = 16
 """Tokens kept free where the goal of a step joins the other texts of its message."""
 
 
+@dataclass(frozen=True, slots=True)
+class _FirstFiles:
+    """The prompt files that a session pins at its first call."""
+
+    common: dict[str, FoundPromptFile]
+    """Those that every provider has."""
+    own: dict[str, FoundPromptFile]
+    """Those of the call's provider."""
+    providers: tuple[str, ...]
+    """The providers that have files of their own."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedCall:
     """A call that is on the log and may be made."""
@@ -229,42 +241,59 @@ class CallContextBuilder:
             for name, each in prompt_layers.items()
             if is_provider_specific(blueprint, each)
         }
+        common = {name: each for name, each in prompt_layers.items() if name not in own}
+        found = await self._read_first_files(
+            state, blueprint, {} if state.prompts else common, own=own, provider=provider
+        )
         if state.prompts:
             before = next(iter(state.prompts.values()))
             files = {name: file for name, file in before.items() if name not in own}
         else:
-            common = {name: each for name, each in prompt_layers.items() if name not in own}
-            found = await self._read_files(state, blueprint, common, provider)
             files = await self._store_prompts(
-                state, found | await _fetch_source_texts(state, blueprint)
+                state, found.common | await _fetch_source_texts(state, blueprint)
             )
-        provider_files = await self._read_files(state, blueprint, own, provider)
-        files |= await self._store_prompts(state, provider_files)
+        files |= await self._store_prompts(state, found.own)
         others: dict[str, ProviderPrompts] = {}
-        providers = await self._list_providers(state, blueprint, prompt_layers)
-        for name in (*providers, ANY_PROVIDER):
+        for name in (*found.providers, ANY_PROVIDER):
             if name == provider:
                 continue
             try:
-                found = await self._read_files(state, blueprint, own, name)
+                its_own = await self._read_files(state, blueprint, own, name)
             except Refused:
                 continue  # Its first call is refused, or reads what is there by then.
-            stored = await self._store_prompts(state, found)
+            stored = await self._store_prompts(state, its_own)
             others[name] = ProviderPrompts(
                 layers={layer: file for layer, file in stored.items() if files.get(layer) != file},
-                without=tuple(sorted(provider_files.keys() - found.keys())),
+                without=tuple(sorted(found.own.keys() - its_own.keys())),
             )
         return SnapshotPrompts(context.attempt, provider, files, others)
 
-    async def _list_providers(
-        self, state: SessionState, blueprint: Blueprint, layers: Mapping[str, FileLayer]
-    ) -> tuple[str, ...]:
+    async def _read_first_files(
+        self,
+        state: SessionState,
+        blueprint: Blueprint,
+        common: Mapping[str, FileLayer],
+        *,
+        own: Mapping[str, FileLayer],
+        provider: str,
+    ) -> _FirstFiles:
+        """Read what a session pins at its first call, all in one thread.
+
+        To begin a thread for each costs more than to read the files of most blueprints.
+        """
+        layers, attributes = list_prompt_layers(blueprint), state.attributes
         if not layers:
-            return ()
-        find, attributes = self.library.open_files, state.attributes
-        return await run_in_thread(
-            lambda: find(blueprint.blueprint).list_providers(blueprint, layers, attributes)
-        )
+            return _FirstFiles({}, {}, ())
+
+        def read() -> _FirstFiles:
+            files = self.library.open_files(blueprint.blueprint)
+            return _FirstFiles(
+                files.read_prompt_files(blueprint, common, provider, attributes),
+                files.read_prompt_files(blueprint, own, provider, attributes),
+                files.list_providers(blueprint, layers, attributes),
+            )
+
+        return await run_in_thread(read)
 
     async def _read_files(
         self,
