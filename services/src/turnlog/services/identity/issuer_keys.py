@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -27,6 +26,7 @@ from turnlog.services.identity.key_sets import (
     has_key_id,
     parse_key_set,
 )
+from turnlog.services.platform.loopback import is_loopback_host
 
 FETCH_SECONDS: Final = 5.0
 """Seconds for the discovery document and the key set together."""
@@ -179,11 +179,4 @@ def is_trusted_address(address: str) -> bool:
         return False
     if parts.username is not None or parts.password is not None or not host:
         return False
-    return parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(host))
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return parts.scheme == "https" or (parts.scheme == "http" and is_loopback_host(host))
