@@ -45,6 +45,7 @@ COMMAND_LINE: Final = "commands"
 COMMAND_SETTINGS: Final = (
     GatewaySettings.model_fields.keys()
     - {"http", "hosts", "actor_header", "actor_proxies", "operators", "root_key", "require_reason"}
+    - {"key_rate", "tenant_rate", "key_streams"}
     - {name for name in GatewaySettings.model_fields if name.startswith("oidc_")}
 ) | {"data_dir"}
 """What such a command takes: what a gateway reads, but for its address and its callers."""

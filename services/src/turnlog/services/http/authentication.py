@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -20,11 +20,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from turnlog.contract.api_paths import API
 from turnlog.events.async_tasks import run_tasks
 from turnlog.events.errors import TurnlogError
+from turnlog.services.http.headers import SSE_MEDIA_TYPE
 from turnlog.services.http.problem_details import create_error_response
 from turnlog.services.http.streamed_bodies import StreamedBody
 from turnlog.services.identity.authenticator import Authenticator, create_sign_in_refusal
 from turnlog.services.identity.permissions import OPEN_PATHS
 from turnlog.services.identity.principals import Principal
+from turnlog.services.identity.rate_limits import RateLimits, TooManyRequests
 
 CHECK_INTERVAL: Final = 0.5
 """Seconds between two looks whether those who read streams may still do so."""
@@ -97,6 +99,7 @@ class AuthenticationMiddleware:
 
     app: ASGIApp
     open_requests: OpenRequests
+    limits: RateLimits
     body_seconds: float
     """Seconds to read what is left of a refused request's body."""
     part_bytes: int
@@ -117,9 +120,16 @@ class AuthenticationMiddleware:
             await self._refuse(error, scope, receive, send)
             return
         scope.setdefault("state", {})["principal"] = principal
-        if principal.sign_in in {"none", "proxy", "root-key"}:
+        if is_open or principal.sign_in in {"none", "root-key"}:
             await self.app(scope, receive, send)
-        else:
+            return
+        is_stream = SSE_MEDIA_TYPE in Headers(scope=scope).get("accept", "")
+        with ExitStack() as admitted:
+            try:
+                admitted.enter_context(self.limits.admit_request(principal, is_stream=is_stream))
+            except TooManyRequests as error:
+                await self._refuse(error, scope, receive, send)
+                return
             await self._pass_while_valid(principal, scope, receive, send)
 
     async def _refuse(

@@ -32,6 +32,7 @@ from turnlog.projections.quotas.quota_decisions import QuotaExceeded
 from turnlog.services.api.published_errors.error_catalogue import get_error_code
 from turnlog.services.api.published_errors.error_code import INVALID_VALUE_STATUS
 from turnlog.services.api.quota_answers import create_limit_use
+from turnlog.services.identity.rate_limits import TooManyRequests
 
 PROBLEM_MEDIA_TYPE: Final = "application/problem+json"
 
@@ -215,7 +216,7 @@ def create_error_response(error: Exception, *, closing: bool = False) -> Respons
     """
     problem = convert_error(error)
     headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
-    if isinstance(error, Unavailable | QuotaExceeded):
+    if isinstance(error, Unavailable | QuotaExceeded | TooManyRequests):
         headers["Retry-After"] = str(max(1, math.ceil(error.retry_after)))
     seconds = get_error_code(problem.code).retry_after
     if seconds is not None:

@@ -285,6 +285,12 @@ class GatewaySettings(WebhookSettings):
     """Secret of the installation's administrator, the same in all gateways; with it nobody is
     served who does not sign in, with it or with a key that was created by it.
     """
+    key_rate: Annotated[float, Field(gt=0)] | None = None
+    """Requests a second that this gateway takes of one key, on average of ten seconds."""
+    tenant_rate: Annotated[float, Field(gt=0)] | None = None
+    """The same of all keys of one tenant together."""
+    key_streams: Annotated[int, Field(ge=1)] | None = None
+    """Event streams that one key may have open at this gateway."""
     actor_header: Annotated[str, Field(pattern=f"^{HEADER_PATTERN}$")] = "X-Forwarded-User"
     """Header in which a trusted proxy names the user who sends a request."""
     actor_proxies: NetworkList = ()

@@ -304,6 +304,12 @@ INSTALLATION_CODES: Final[Mapping[str, ErrorCode]] = {
         status=HTTPStatus.NOT_FOUND,
         contains=("field",),
     ),
+    "too-many-requests": ErrorCode(
+        meaning="A key or a tenant sends more requests, or has more streams open, than its share.",
+        action="send it again after `Retry-After`",
+        status=HTTPStatus.TOO_MANY_REQUESTS,
+        contains=("Retry-After",),
+    ),
     "too-many-keys": ErrorCode(
         meaning="The tenant has as many keys as may be.",
         action="revoke those not in use",
