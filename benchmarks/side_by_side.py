@@ -19,14 +19,19 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from pydantic import JsonValue
+
 from benchmarks.figures.floor import CHARACTERS, MeasuredLoad, ServiceUnderLoad, measure_load
 from benchmarks.support.benchmark_service import build_variables
 from benchmarks.support.clock_model_server import ModelSpeech, run_server_process
+from benchmarks.support.http_caller import connect_caller
 
 OWN_CLONE: Final = Path(__file__).resolve().parents[1]
 
 SPEECH: Final = ModelSpeech(tokens=10, pace=0)
 """What the model's server answers where one is asked."""
+
+ROOT_KEY: Final = "the-root-key-of-a-service-under-load"
 
 DEFAULT_ADAPTER: Final = "litellm"
 
@@ -44,7 +49,12 @@ async def main() -> None:
         adapters = options.adapters or (None, None)
         services = [
             await stack.enter_async_context(
-                _run_clone(clone, folder / str(number), _build_model_variables(adapter, address))
+                _run_clone(
+                    clone,
+                    folder / str(number),
+                    _build_model_variables(adapter, address),
+                    asks=options.keys and number == 1,
+                )
             )
             for number, (clone, adapter) in enumerate(
                 zip((options.other, OWN_CLONE), adapters, strict=True)
@@ -81,10 +91,12 @@ def _describe_blocks(sessions: int, found: Sequence[tuple[MeasuredLoad, ...]]) -
 
 @asynccontextmanager
 async def _run_clone(
-    clone: Path, folder: Path, model_variables: Mapping[str, str]
+    clone: Path, folder: Path, model_variables: Mapping[str, str], *, asks: bool
 ) -> AsyncGenerator[ServiceUnderLoad]:
     data_dir = folder / "data"
     variables = {**build_variables(folder, CHARACTERS), **model_variables}
+    if asks:
+        variables["TURNLOG_ROOT_KEY"] = ROOT_KEY
     with (folder / "up.log").open("w") as log:
         process = await asyncio.create_subprocess_exec(
             clone / ".venv/bin/turnlog",
@@ -98,10 +110,17 @@ async def _run_clone(
             assert process.returncode is None, (folder / "up.log").read_text()
             await asyncio.sleep(0.1)
         ready = json.loads((data_dir / "ready.json").read_text())
-        yield ServiceUnderLoad(ready["http"], process.pid)
+        key = await _create_key(ready["http"]) if asks else None
+        yield ServiceUnderLoad(ready["http"], process.pid, key)
     finally:
         process.terminate()
         await process.wait()
+
+
+async def _create_key(http: str) -> str:
+    async with connect_caller(http, ROOT_KEY) as caller:
+        form: Mapping[str, JsonValue] = {"name": "bench", "roles": ["caller"], "user": "ann"}
+        return str((await caller.request_json("POST", "/v1/keys", form))["secret"])
 
 
 def _build_model_variables(adapter: str | None, address: str) -> Mapping[str, str]:
@@ -127,6 +146,9 @@ def _parse_arguments() -> argparse.Namespace:
         choices=(DEFAULT_ADAPTER, "direct"),
         nargs=2,
         help="ask a server of a model, the other clone by the first and this one by the second",
+    )
+    parser.add_argument(
+        "--keys", action="store_true", help="have this clone ask for keys, and the other one not"
     )
     parser.add_argument("--question", action="store_true", help="ask what later turns inherit")
     return parser.parse_args()

@@ -50,6 +50,8 @@ class ServiceUnderLoad:
 
     http: str
     pid: int
+    key: str | None = None
+    """What it is asked with, where it asks for keys."""
 
 
 @asynccontextmanager
@@ -145,11 +147,12 @@ async def measure_load(
     text: str | None = None,
 ) -> MeasuredLoad:
     """Run turns in new sessions at once, so many in each, with random texts unless there is one."""
-    names = [await _open_session(service.http, blueprint) for _ in range(sessions)]
+    names = [await _open_session(service, blueprint) for _ in range(sessions)]
     prose = RandomProse()
     texts = [[text or prose.generate_text(CHARACTERS) for _ in range(turns)] for _ in names]
     async with AsyncExitStack() as stack:
-        callers = [await stack.enter_async_context(connect_caller(service.http)) for _ in names]
+        connections = (connect_caller(service.http, service.key) for _ in names)
+        callers = [await stack.enter_async_context(each) for each in connections]
         before, began = read_processor_seconds(service.pid), time.perf_counter()
         taken = await asyncio.gather(
             *(
@@ -164,8 +167,8 @@ async def measure_load(
     return MeasuredLoad(statistics.median(times) * 1000, count / took, processor / count * 1000)
 
 
-async def _open_session(http: str, blueprint: str) -> str:
-    async with connect_caller(http) as caller:
+async def _open_session(service: ServiceUnderLoad, blueprint: str) -> str:
+    async with connect_caller(service.http, service.key) as caller:
         opened = await caller.request_json("POST", "/v1/sessions", {"blueprint": blueprint})
     return str(opened["session"])
 

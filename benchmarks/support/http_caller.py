@@ -31,6 +31,8 @@ class HttpCaller:
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
+    key: str | None = None
+    """The key of a gateway that asks for one."""
 
     async def request_json(
         self, method: str, path: str, body: Mapping[str, JsonValue] | None = None
@@ -76,6 +78,8 @@ class HttpCaller:
         """Send a request and read the answer's head: status and length, 0 when in chunks."""
         raw = json.dumps(body).encode() if body is not None else b""
         lines = [f"{method} {path} HTTP/1.1", "host: localhost", f"accept: {accept}"]
+        if self.key is not None:
+            lines.append(f"authorization: Bearer {self.key}")
         if raw:
             lines += ["content-type: application/json", f"content-length: {len(raw)}"]
         self.writer.write("\r\n".join([*lines, "", ""]).encode() + raw)
@@ -94,13 +98,13 @@ class HttpCaller:
 
 
 @asynccontextmanager
-async def connect_caller(http: str) -> AsyncGenerator[HttpCaller]:
-    """Connect to a gateway at its address."""
+async def connect_caller(http: str, key: str | None = None) -> AsyncGenerator[HttpCaller]:
+    """Connect to a gateway at its address, which may ask for a key."""
     place = urlsplit(http)
     assert place.hostname
     reader, writer = await asyncio.open_connection(place.hostname, place.port, limit=2**24)
     try:
-        yield HttpCaller(reader, writer)
+        yield HttpCaller(reader, writer, key)
     finally:
         writer.close()
 
