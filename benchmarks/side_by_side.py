@@ -119,7 +119,7 @@ async def _run_clone(
 
 async def _create_key(http: str) -> str:
     async with connect_caller(http, ROOT_KEY) as caller:
-        form: Mapping[str, JsonValue] = {"name": "bench", "roles": ["caller"], "user": "ann"}
+        form: Mapping[str, JsonValue] = {"name": "bench", "roles": ["caller"]}
         return str((await caller.request_json("POST", "/v1/keys", form))["secret"])
 
 

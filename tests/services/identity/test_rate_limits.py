@@ -24,7 +24,7 @@ def create_sender(key: str, tenant: str = "travel") -> Principal:
 
 
 def send(limits: RateLimits, sender: Principal, *, is_stream: bool = False) -> None:
-    with limits.admit_request(sender, is_stream=is_stream):
+    with limits.limit_request(sender, is_stream=is_stream):
         pass
 
 
@@ -61,7 +61,7 @@ def test_streams_of_a_key_count_while_they_are_open() -> None:
     limits = RateLimits(streams=2)
     with ExitStack() as opened:
         for _ in range(2):
-            opened.enter_context(limits.admit_request(create_sender("a"), is_stream=True))
+            opened.enter_context(limits.limit_request(create_sender("a"), is_stream=True))
         with pytest.raises(TooManyRequests, match="2 streams"):
             send(limits, create_sender("a"), is_stream=True)
         send(limits, create_sender("a"))

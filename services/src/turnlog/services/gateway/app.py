@@ -6,7 +6,6 @@ scripts from other hosts; the OpenAPI document is served.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final
@@ -59,13 +58,11 @@ from turnlog.services.http.problem_details import (
 from turnlog.services.http.request_checks import check_body, check_query
 from turnlog.services.http.request_origin import RequestOriginMiddleware, list_own_hosts
 from turnlog.services.http.request_pacing import RequestPacing
-from turnlog.services.identity.rate_limits import RateLimits, RequestRates
 from turnlog.services.keys import key_routes, sign_in_routes
 from turnlog.services.knowledge import knowledge_routes
 from turnlog.services.media import media_routes
 from turnlog.services.overrides import override_routes
 from turnlog.services.platform.concurrency import run_in_thread
-from turnlog.services.platform.process_settings import GatewaySettings
 from turnlog.services.platform.telemetry.request_log import RequestLog
 from turnlog.services.quotas import quota_routes
 from turnlog.services.reads import read_routes
@@ -146,7 +143,6 @@ def build_app(deps: GatewayDependencies) -> FastAPI:
     app.add_middleware(
         AuthenticationMiddleware,
         open_requests=deps.open_requests,
-        limits=_create_limits(settings),
         body_seconds=settings.body_seconds,
         part_bytes=settings.body_limit,
     )
@@ -155,17 +151,6 @@ def build_app(deps: GatewayDependencies) -> FastAPI:
     # Outermost, so that the line of a request names its trace.
     app.add_middleware(TracingMiddleware, tracing=deps.tracing)
     return app
-
-
-def _create_limits(settings: GatewaySettings) -> RateLimits:
-    def create_rates(rate: float | None) -> RequestRates | None:
-        return None if rate is None else RequestRates(rate, time.monotonic)
-
-    return RateLimits(
-        keys=create_rates(settings.key_rate),
-        tenants=create_rates(settings.tenant_rate),
-        streams=settings.key_streams,
-    )
 
 
 def create_routed_app(*, asking: bool = True) -> FastAPI:

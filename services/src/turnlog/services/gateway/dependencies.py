@@ -7,11 +7,13 @@ them from `app.state.use_cases`.
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from turnlog.services.http.authentication import OpenRequests
 from turnlog.services.identity.authenticator import Authenticator
+from turnlog.services.identity.rate_limits import RateLimits, RequestRates
 from turnlog.services.platform.process_settings import GatewaySettings
 from turnlog.services.platform.telemetry.traces import Tracing
 from turnlog.services.use_cases.use_case_composition import (
@@ -54,7 +56,19 @@ def build_dependencies(
                 keys=parts.access_keys,
                 browser_tokens=parts.browser_tokens,
                 oidc=oidc,
-            )
+            ),
+            _create_limits(settings),
         ),
         shutdown_event=parts.shutdown_event,
+    )
+
+
+def _create_limits(settings: GatewaySettings) -> RateLimits:
+    def create_rates(rate: float | None) -> RequestRates | None:
+        return None if rate is None else RequestRates(rate, time.monotonic)
+
+    return RateLimits(
+        keys=create_rates(settings.key_rate),
+        tenants=create_rates(settings.tenant_rate),
+        streams=settings.key_streams,
     )

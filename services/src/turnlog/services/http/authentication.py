@@ -49,6 +49,7 @@ class OpenRequests:
     """The requests that a gateway is answering, with whose they are."""
 
     authenticator: Authenticator
+    limits: RateLimits
     _open: set[_OpenRequest] = field(init=False, default_factory=set[_OpenRequest])
 
     @asynccontextmanager
@@ -99,7 +100,6 @@ class AuthenticationMiddleware:
 
     app: ASGIApp
     open_requests: OpenRequests
-    limits: RateLimits
     body_seconds: float
     """Seconds to read what is left of a refused request's body."""
     part_bytes: int
@@ -124,9 +124,10 @@ class AuthenticationMiddleware:
             await self.app(scope, receive, send)
             return
         is_stream = SSE_MEDIA_TYPE in Headers(scope=scope).get("accept", "")
+        limits = self.open_requests.limits
         with ExitStack() as admitted:
             try:
-                admitted.enter_context(self.limits.admit_request(principal, is_stream=is_stream))
+                admitted.enter_context(limits.limit_request(principal, is_stream=is_stream))
             except TooManyRequests as error:
                 await self._refuse(error, scope, receive, send)
                 return

@@ -8,7 +8,7 @@ a tenant is refused for costs no other tenant anything.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
@@ -81,7 +81,7 @@ class RateLimits:
     _open_streams: Counter[str] = field(init=False, default_factory=Counter[str])
 
     @contextmanager
-    def admit_request(self, principal: Principal, *, is_stream: bool) -> Iterator[None]:
+    def limit_request(self, principal: Principal, *, is_stream: bool) -> Generator[None]:
         """Count a request while it runs; raises `TooManyRequests`."""
         sender = f"{principal.tenant} {principal.key_id or principal.actor}"
         _require_room(self.keys, sender, "the key")
