@@ -12,6 +12,7 @@ import pytest
 from tests.agent_programs.agent_harness import AgentHarness, build_agent_blueprint
 from tests.support.sessions.puppet_model import ScriptStep
 from tests.support.sessions.session_harness import TENANT, TESTER
+from turnlog.events.async_tasks import cancel_tasks
 from turnlog.events.content import PlainText
 from turnlog.events.errors import Refused
 from turnlog.events.model.call_events import (
@@ -351,7 +352,7 @@ async def test_worker_taking_over_completes_the_same_summary() -> None:
     submitted = await shop.house.submit_turn(f"turn 4 {LONG}")
     lost = asyncio.create_task(shop.house.run_turn(submitted))
     await summary_requested.wait()
-    lost.cancel()
+    await cancel_tasks(lost)
     shop.house.model.scripts = [["They spoke of words."], ["Well."]]
     await shop.take_over_turn(submitted)
     assert len(shop.list_events(SummaryBegun)) == len(shop.list_events(HistorySummarised)) == 1
@@ -368,7 +369,7 @@ async def test_worker_taking_over_requests_no_summary_of_excluded_turns() -> Non
     submitted = await shop.house.submit_turn(f"turn 4 {LONG}")
     lost = asyncio.create_task(shop.house.run_turn(submitted))
     await summary_requested.wait()
-    lost.cancel()
+    await cancel_tasks(lost)
     (begun,) = shop.list_events(SummaryBegun)
     for turns in begun.turns:
         for turn in range(turns.first, turns.last + 1):
