@@ -28,6 +28,7 @@ from tests.support.servers.oidc_issuer import (
     encode_segment,
     run_oidc_issuer,
 )
+from turnlog.contract.value_names import RoleName
 from turnlog.events.errors import Refused, Unavailable
 from turnlog.services.identity.issuer_keys import (
     DEAD_SECONDS,
@@ -43,7 +44,7 @@ from turnlog.services.identity.oidc_tokens import (
     OidcTerms,
     OidcVerifier,
 )
-from turnlog.services.identity.principals import ALL_ROLES, Role
+from turnlog.services.identity.principals import ALL_ROLES
 from turnlog.services.platform.process_settings import GatewaySettings
 
 
@@ -71,7 +72,7 @@ class Stand:
         tenant_claim: str | None = None,
         roles_claim: str = "roles",
         user_claim: str = "sub",
-        roles: Mapping[str, tuple[Role, ...]] | None = None,
+        roles: Mapping[str, tuple[RoleName, ...]] | None = None,
     ) -> OidcVerifier:
         terms = OidcTerms(
             issuer=self.issuer.address,
@@ -241,18 +242,18 @@ async def test_tenants_that_differ_in_case_are_two(stand: Stand) -> None:
     [
         (["operator", "auditor", "king"], {}, {"operator", "auditor"}),
         ("operator  auditor", {}, {"operator", "auditor"}),
-        ([], {}, set[Role]()),
-        ("Operator", {}, set[Role]()),
-        (["*"], {}, set[Role]()),
+        ([], {}, set[RoleName]()),
+        ("Operator", {}, set[RoleName]()),
+        (["*"], {}, set[RoleName]()),
         (["desk"], {"desk": ("operator", "auditor")}, {"operator", "auditor"}),
         # With a mapping, what the issuer happens to call one of ours gives nothing.
-        (["administrator"], {"desk": ("operator",)}, set[Role]()),
+        (["administrator"], {"desk": ("operator",)}, set[RoleName]()),
         (["king"], {"*": ("caller",)}, {"caller"}),
         (["*", "desk"], {"*": ("caller",), "desk": ("watcher",)}, {"caller", "watcher"}),
     ],
 )
 async def test_roles_are_those_that_the_mapping_gives(
-    stand: Stand, given: object, mapping: dict[str, tuple[Role, ...]], roles: set[Role]
+    stand: Stand, given: object, mapping: dict[str, tuple[RoleName, ...]], roles: set[RoleName]
 ) -> None:
     verifier = stand.build_verifier(roles=map_role_names(mapping))
     token = stand.issuer.create_token(roles=given)

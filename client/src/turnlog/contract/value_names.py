@@ -34,3 +34,9 @@ budget, the dearest, or the one with most failed turns.
 
 FeedbackVote = Literal["up", "down", "none"]
 """A vote; `none` takes the vote before it back."""
+
+RoleName = Literal["caller", "watcher", "operator", "auditor", "administrator"]
+"""What a principal is for."""
+
+SignIn = Literal["key", "root-key", "oidc", "browser-token", "proxy", "none"]
+"""How a principal proved who it is; `none` where a service asks nobody."""

@@ -5,11 +5,16 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from ipaddress import ip_network
 from typing import Any
 
 from pydantic import SecretStr
 
 from tests.services.gateway.gateway_service import RunningGateway
+
+HEADER = "X-Forwarded-User"
+
+LOOPBACK = (ip_network("127.0.0.0/8"),)
 
 ROOT_KEY = "a-root-key-of-more-than-32-characters"
 

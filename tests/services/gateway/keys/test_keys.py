@@ -10,6 +10,8 @@ import pytest
 
 from tests.services.gateway.gateway_service import RunningGateway
 from tests.services.gateway.keys.key_gateway import (
+    HEADER,
+    LOOPBACK,
     ROOT,
     ROOT_KEY,
     create_key,
@@ -257,3 +259,45 @@ async def test_a_stream_ends_when_its_key_is_revoked(bare: RunningGateway) -> No
             await gateway.http.delete(f"/v1/keys/{name}", headers=ROOT)
             async for _ in pieces:
                 pass
+
+
+async def test_administrators_of_two_tenants_may_choose_the_same_idempotency_key(
+    bare: RunningGateway,
+) -> None:
+    async with start_key_gateway(bare) as gateway:
+        tenants = [f"t-{uuid.uuid4().hex[:8]}" for _ in range(2)]
+        bosses = [
+            await create_key(gateway, "boss", "administrator", tenant=each) for each in tenants
+        ]
+        headers = {"Idempotency-Key": uuid.uuid4().hex}
+        body = {"name": "clerk", "roles": ["caller"]}
+        made = [
+            await gateway.http.post("/v1/keys", json=body, headers=headers | sign_in(boss))
+            for boss in bosses
+        ]
+        assert [each.json()["key"]["tenant"] for each in made] == tenants
+        assert all(each.json()["secret"] for each in made)
+
+
+async def test_an_operator_whom_a_proxy_names_creates_keys_where_they_are_asked_for(
+    bare: RunningGateway,
+) -> None:
+    proxied = {"actor_proxies": LOOPBACK, "operators": ("ada",)}
+    body = {"name": f"app-{uuid.uuid4().hex[:8]}", "roles": ["caller"]}
+    async with start_key_gateway(bare, **proxied) as gateway:
+        made = await gateway.http.post("/v1/keys", json=body, headers={HEADER: "ada"})
+        assert made.status_code == 201, made.text
+        key = made.json()["secret"]
+        assert (await send(gateway, key, "GET", "/v1/principal")).status_code == 200
+
+
+async def test_beyond_this_machine_a_request_that_names_nobody_is_refused_behind_a_proxy_too(
+    bare: RunningGateway,
+) -> None:
+    settings = {"actor_proxies": LOOPBACK, "http": "0.0.0.0:0"}
+    async with bare.start_another_gateway(**settings) as gateway:
+        assert (await gateway.http.get("/readyz")).status_code == 200
+        refused = await gateway.http.get("/v1/sessions")
+        assert (refused.status_code, refused.json()["code"]) == (401, "not-signed-in")
+        named = await gateway.http.get("/v1/principal", headers={HEADER: "ada"})
+        assert named.json()["actor"] == "user:ada"

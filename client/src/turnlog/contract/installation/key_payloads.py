@@ -8,13 +8,12 @@ from pydantic import AwareDatetime, Field
 
 from turnlog.contract.payload_models import RequestModel, ResponseModel
 from turnlog.contract.request_values import USER_NAME_PATTERN
+from turnlog.contract.value_names import RoleName, SignIn
 
 KeyName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$", min_length=1, max_length=64)]
 
 TenantName = Annotated[str, Field(pattern=r"^[A-Za-z0-9-][A-Za-z0-9_-]*$", max_length=64)]
 """The name of a tenant; those that begin with `_` are Turnlog's own."""
-
-RoleName = Literal["caller", "watcher", "operator", "auditor", "administrator"]
 
 KeyStatus = Literal["active", "expired", "revoked"]
 
@@ -130,7 +129,7 @@ class PrincipalView(ResponseModel):
     tenant: str
     actor: str
     """What events name."""
-    sign_in: Literal["key", "root-key", "oidc", "browser-token", "proxy", "none"]
+    sign_in: SignIn
     """How the sender signed in; `none` where the service asks nobody."""
     roles: tuple[RoleName, ...]
     permissions: tuple[str, ...]

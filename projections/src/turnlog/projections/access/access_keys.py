@@ -56,6 +56,10 @@ class AccessKey:
         """Return whether it signs in no more because of its age."""
         return self.expires is not None and now >= self.expires
 
+    def is_use_due(self, now: datetime) -> bool:
+        """Return whether no use is recorded of the day."""
+        return (self.used_at or "")[:10] < format_rfc3339(now)[:10]
+
     def list_hashes(self, now: datetime) -> Sequence[Digest]:
         """Return the digests of the keys that sign in now; none when it is revoked or expired."""
         if self.revoked_at is not None:
@@ -128,10 +132,9 @@ def decide_key(before: AccessKeys, created: KeyCreated) -> KeyCreated:
 def decide_use(before: AccessKeys, key_id: str, now: datetime) -> KeyUsed | None:
     """Return the event that notes a use; None if one is noted of the same day."""
     known = before.by_id.get(key_id)
-    at = format_rfc3339(now)
-    if known is None or (known.used_at or "")[:10] >= at[:10]:
+    if known is None or not known.is_use_due(now):
         return None
-    return KeyUsed(id=key_id, at=at)
+    return KeyUsed(id=key_id, at=format_rfc3339(now))
 
 
 def fold_access_keys(events: Iterable[RecordedEvent], before: AccessKeys) -> AccessKeys:

@@ -24,7 +24,7 @@ from turnlog.services.blueprints.blueprint_folders import create_blueprint_folde
 from turnlog.services.gateway.app import build_app
 from turnlog.services.gateway.dependencies import GatewayDependencies, build_dependencies
 from turnlog.services.http.http_protocol import create_http_protocol
-from turnlog.services.identity.authenticator import check_listener
+from turnlog.services.identity.authenticator import check_listener, has_credentials
 from turnlog.services.identity.browser_tokens import BrowserTokens
 from turnlog.services.identity.oidc_setup import open_oidc_verifier
 from turnlog.services.integrity.folded_positions import RowPositions, answer_position_requests
@@ -90,7 +90,7 @@ async def run_gateway(
                 ) as address,
             ):
                 _log.info("gateway-listening", address=address, tenant=settings.tenant)
-                if settings.root_key is None and settings.oidc_issuer is None:
+                if not has_credentials(settings):
                     _log.info("no-keys-asked-for", fix="set TURNLOG_ROOT_KEY to ask for them")
                 yield address
         finally:

@@ -46,7 +46,9 @@ async def check_permission(request: Request) -> None:
     if path == paths.QUOTA and not _reaches_quota(principal, request.path_params["user"]):
         raise create_permission_refusal("the quota of another user", "library:read", principal)
     for name, value in request.query_params.multi_items():
-        values, beyond = VALUE_PERMISSIONS.get(name, ((value,), needed))
+        if name not in VALUE_PERMISSIONS:
+            continue
+        values, beyond = VALUE_PERMISSIONS[name]
         if value not in values and not has_permission(principal, beyond):
             what = f"another value of `{name}` than {' or '.join(f'`{each}`' for each in values)}"
             raise create_permission_refusal(what, beyond, principal, field=name)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Final
 
 import structlog
@@ -125,13 +126,11 @@ class AuthenticationMiddleware:
             return
         is_stream = SSE_MEDIA_TYPE in Headers(scope=scope).get("accept", "")
         limits = self.open_requests.limits
-        with ExitStack() as admitted:
-            try:
-                admitted.enter_context(limits.limit_request(principal, is_stream=is_stream))
-            except TooManyRequests as error:
-                await self._refuse(error, scope, receive, send)
-                return
-            await self._pass_while_valid(principal, scope, receive, send)
+        try:
+            with limits.limit_request(principal, is_stream=is_stream):
+                await self._pass_while_valid(principal, scope, receive, send)
+        except TooManyRequests as error:
+            await self._refuse(error, scope, receive, send)
 
     async def _refuse(
         self, error: TurnlogError, scope: Scope, receive: Receive, send: Send
@@ -140,7 +139,7 @@ class AuthenticationMiddleware:
             receive=receive, send=send, seconds=self.body_seconds, part_bytes=self.part_bytes
         )
         response = create_error_response(error, closing=True)
-        if response.status_code == SIGN_IN_STATUS:
+        if response.status_code == HTTPStatus.UNAUTHORIZED:
             response.headers["WWW-Authenticate"] = 'Bearer realm="turnlog"'
         await response(scope, body.receive_piece, body.send_after_body)
 
@@ -162,6 +161,3 @@ class AuthenticationMiddleware:
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
             else:
                 await self._refuse(create_sign_in_refusal(), scope, receive, send)
-
-
-SIGN_IN_STATUS: Final = 401

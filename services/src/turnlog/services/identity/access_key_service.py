@@ -12,11 +12,11 @@ import re
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from hmac import compare_digest
 from typing import Final
 
-from turnlog.events.codec import format_rfc3339
+from turnlog.events.codec import CommandRef, format_rfc3339
 from turnlog.events.content import Digest, compute_digest
 from turnlog.events.errors import Refused
 from turnlog.events.model.installation.access_events import (
@@ -157,10 +157,6 @@ class AccessKeyService:
 
         await self._history.handle(INSTALLATION_TENANT, decide, CommandMetadata(actor))
 
-    def is_use_due(self, key: AccessKey) -> bool:
-        """Return whether no use of a key is recorded of today."""
-        return (key.used_at or "")[:10] < self.parts.clock().astimezone(UTC).date().isoformat()
-
     async def _change(
         self,
         caller: Caller,
@@ -168,11 +164,18 @@ class AccessKeyService:
         decide: Callable[[AccessKeys], Sequence[LibraryEvent]],
     ) -> KeyChange:
         outcome = await self._history.handle(
-            INSTALLATION_TENANT, decide, caller.metadata, caller.command
+            INSTALLATION_TENANT, decide, caller.metadata, _build_tenant_command(caller)
         )
         if outcome.record is not None:
             return KeyChange(outcome.state.sequence, outcome.record.key, is_repeated=True)
         return KeyChange(outcome.state.sequence, outcome.state.by_id[key_id], is_repeated=False)
+
+
+def _build_tenant_command(caller: Caller) -> CommandRef | None:
+    """Return the command as one of its tenant: administrators of two may choose the same key."""
+    if caller.command is None:
+        return None
+    return CommandRef(f"{caller.tenant} {caller.command.key}", caller.command.hash)
 
 
 def check_expiry(expires: datetime | None, now: datetime) -> str | None:

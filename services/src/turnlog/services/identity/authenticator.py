@@ -1,8 +1,8 @@
 """How a request says who sends it: by a key, a token, a header of a trusted proxy, or not at all.
 
 A gateway with `TURNLOG_ROOT_KEY` or `TURNLOG_OIDC_ISSUER` asks everybody. One that trusts a proxy
-takes the user's name from its header. One with none of them asks nobody, and listens on loopback
-only.
+takes the user's name from its header. On loopback one without keys asks nobody else; beyond it
+nobody is served who does not say who he is.
 """
 
 from __future__ import annotations
@@ -18,18 +18,14 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from turnlog.contract.request_values import USER_NAME_FORM
+from turnlog.contract.value_names import RoleName
 from turnlog.events.content import compute_digest
 from turnlog.events.envelope import USER_ACTOR_PREFIX
 from turnlog.events.errors import Refused, TurnlogError
 from turnlog.projections.access.access_keys import AccessKey
 from turnlog.services.identity.access_key_service import KEY_PREFIX, AccessKeyService
 from turnlog.services.identity.browser_tokens import BROWSER_TOKEN_PREFIX, BrowserTokens
-from turnlog.services.identity.principals import (
-    ALL_ROLES,
-    KEY_ACTOR_PREFIX,
-    Principal,
-    Role,
-)
+from turnlog.services.identity.principals import ALL_ROLES, KEY_ACTOR_PREFIX, Principal
 from turnlog.services.platform.loopback import is_loopback_host
 from turnlog.services.platform.process_settings import GatewaySettings
 
@@ -44,7 +40,7 @@ KEY_COOKIE: Final = "turnlog-key"
 EVERY_USER: Final = "*"
 """The operator who is every user of a proxy."""
 
-PROXIED_ROLES: Final[frozenset[Role]] = frozenset(("caller",))
+PROXIED_ROLES: Final[frozenset[RoleName]] = frozenset(("caller",))
 """What a user may do whom a proxy names and `TURNLOG_OPERATORS` does not."""
 
 ROOT_NAME: Final = "root"
@@ -75,10 +71,12 @@ class Authenticator:
     """What verifies the tokens of an issuer; None without one."""
     _noting: set[asyncio.Task[None]] = field(init=False, default_factory=set[asyncio.Task[None]])
 
-    @property
-    def requires_sign_in(self) -> bool:
-        """Whether nobody is served who does not say who it is."""
-        return self.settings.root_key is not None or self.settings.oidc_issuer is not None
+    requires_sign_in: bool = field(init=False)
+    """Whether nobody is served who does not say who it is."""
+
+    def __post_init__(self) -> None:
+        settings = self.settings
+        self.requires_sign_in = has_credentials(settings) or not is_on_loopback(settings)
 
     async def authenticate(
         self, read_header: ReadHeader, sender: str, *, is_open: bool = False
@@ -181,7 +179,7 @@ class Authenticator:
 
     def _note_use(self, key: AccessKey) -> None:
         """Record the first use of a day, without the request waiting for it."""
-        if not self.keys.is_use_due(key):
+        if not key.is_use_due(self.keys.parts.clock()):
             return
 
         async def note() -> None:
@@ -266,11 +264,19 @@ def is_trusted_sender(sender: str, trusted: Collection[IPv4Network | IPv6Network
     return any(address in network for network in trusted)
 
 
+def has_credentials(settings: GatewaySettings) -> bool:
+    """Return whether a gateway has keys or tokens to ask everybody for."""
+    return settings.root_key is not None or settings.oidc_issuer is not None
+
+
+def is_on_loopback(settings: GatewaySettings) -> bool:
+    """Return whether only processes of this machine reach a gateway."""
+    return is_loopback_host(urlsplit(f"//{settings.http}").hostname or "")
+
+
 def check_listener(settings: GatewaySettings) -> None:
-    """Raise `Refused` for an address that others reach, while nobody is asked who he is."""
-    host = urlsplit(f"//{settings.http}").hostname or ""
-    asks = settings.root_key is not None or settings.oidc_issuer is not None
-    if asks or settings.actor_proxies or is_loopback_host(host):
+    """Raise `Refused` for an address that others reach, while nobody could say who he is."""
+    if has_credentials(settings) or settings.actor_proxies or is_on_loopback(settings):
         return
     detail = f"everybody who reaches {settings.http} would read and change everything"
     fix = (

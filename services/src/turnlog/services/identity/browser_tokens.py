@@ -19,10 +19,11 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError
 
+from turnlog.contract.value_names import SignIn
 from turnlog.events.envelope import USER_ACTOR_PREFIX
 from turnlog.events.errors import Refused
 from turnlog.services.identity.derived_keys import derive_key
-from turnlog.services.identity.principals import Principal, SignIn
+from turnlog.services.identity.principals import Principal
 
 BROWSER_TOKEN_PREFIX: Final = "tlb_"  # noqa: S105 - the prefix of every one
 

@@ -9,12 +9,16 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from turnlog.contract.value_names import RoleName
 from turnlog.events.errors import Refused
-from turnlog.services.identity.principals import ALL_ROLES, Role
+from turnlog.services.identity.principals import ALL_ROLES
 from turnlog.services.platform.process_settings import GatewaySettings
 
 if TYPE_CHECKING:
     from turnlog.services.identity.oidc_tokens import OidcVerifier
+
+
+RolesByName = Mapping[str, tuple[RoleName, ...]]
 
 
 @asynccontextmanager
@@ -59,6 +63,8 @@ async def open_oidc_verifier(settings: GatewaySettings) -> AsyncGenerator[OidcVe
             await verifier.close()
 
 
-def map_role_names(mapping: Mapping[str, tuple[Role, ...]]) -> Mapping[str, tuple[Role, ...]]:
+def map_role_names(
+    mapping: Mapping[str, tuple[RoleName, ...]],
+) -> Mapping[str, tuple[RoleName, ...]]:
     """Return our roles by the issuer's names: our own names where no mapping is set."""
     return mapping or {role: (role,) for role in ALL_ROLES}

@@ -22,6 +22,7 @@ from jwt.exceptions import PyJWTError
 from pydantic import JsonValue
 
 from turnlog.contract.request_values import USER_NAME_FORM
+from turnlog.contract.value_names import RoleName
 from turnlog.events.envelope import USER_ACTOR_PREFIX
 from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.bounded_json import (
@@ -31,7 +32,7 @@ from turnlog.projections.blueprint.bounded_json import (
 )
 from turnlog.services.identity.issuer_keys import IssuerKeys
 from turnlog.services.identity.key_sets import choose_key, has_key_id
-from turnlog.services.identity.principals import Principal, Role
+from turnlog.services.identity.principals import Principal
 
 MAX_TOKEN_SIZE: Final = 16_384
 """Characters of a token; a longer one is refused before it is read."""
@@ -68,7 +69,7 @@ class OidcTerms:
     tenant_claim: str | None = None
     roles_claim: str = "roles"
     user_claim: str = "sub"
-    roles: Mapping[str, tuple[Role, ...]]
+    roles: Mapping[str, tuple[RoleName, ...]]
     """Our roles by the names of the issuer."""
 
 
@@ -211,7 +212,7 @@ def _read_name(claims: Claims, name: str, form: re.Pattern[str]) -> str:
     return value
 
 
-def _read_roles(claims: Claims, terms: OidcTerms) -> frozenset[Role]:
+def _read_roles(claims: Claims, terms: OidcTerms) -> frozenset[RoleName]:
     value = find_claim(claims, terms.roles_claim)
     if value is None and EVERYBODY not in terms.roles:
         raise create_refusal(f"the token has no claim `{terms.roles_claim}`")

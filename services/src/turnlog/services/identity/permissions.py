@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from turnlog.contract import api_paths as paths
-from turnlog.services.identity.principals import Principal, Role
+from turnlog.contract.value_names import RoleName
+from turnlog.services.identity.principals import Principal
 
 Permission = Literal[
     "sessions:read",
@@ -50,7 +51,7 @@ PERMISSIONS: Final[Mapping[Permission, str]] = {
 }
 """Every permission, and what it allows."""
 
-ROLE_PERMISSIONS: Final[Mapping[Role, Collection[Permission]]] = {
+ROLE_PERMISSIONS: Final[Mapping[RoleName, Collection[Permission]]] = {
     "caller": ("sessions:read", "sessions:write"),
     "watcher": ("sessions:read", "sessions:all", "figures:read", "events:read"),
     "operator": (
@@ -172,7 +173,7 @@ def find_permission(path: str, method: str) -> Permission | None:
     return needed.read if method in {"GET", "HEAD"} else needed.write
 
 
-def list_allowed_roles(permission: Permission) -> Sequence[Role]:
+def list_allowed_roles(permission: Permission) -> Sequence[RoleName]:
     """Return the roles that have a permission, in the order of the table."""
     return tuple(role for role, held in ROLE_PERMISSIONS.items() if permission in held)
 
@@ -186,16 +187,16 @@ def reaches_own_sessions_only(principal: Principal) -> bool:
     return has_own and not has_permission(principal, "sessions:all")
 
 
-TOKEN_PATHS: Final[Collection[str]] = frozenset({paths.PRINCIPAL, paths.BLOBS, paths.BLOB})
+PATHS_BESIDE_SESSION: Final[Collection[str]] = frozenset({paths.PRINCIPAL, paths.BLOBS, paths.BLOB})
 """What a browser token reaches beside its session: the pictures and files that turns name by
 digest."""
 
-KEYED_PATHS: Final[Collection[str]] = frozenset({paths.FORK, paths.BROWSER_TOKENS})
+PATHS_OUT_OF_SESSION: Final[Collection[str]] = frozenset({paths.FORK, paths.BROWSER_TOKENS})
 """What a browser token does not reach of its session: what leads out of it."""
 
 
 def is_within_token(principal: Principal, path: str, session: str | None) -> bool:
     """Return whether a route is one of those that the token of a principal is for."""
-    if principal.session is None or path in TOKEN_PATHS:
+    if principal.session is None or path in PATHS_BESIDE_SESSION:
         return True
-    return session == principal.session and path not in KEYED_PATHS
+    return session == principal.session and path not in PATHS_OUT_OF_SESSION

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, get_args
 
-from turnlog.services.platform.role_names import RoleName
+from turnlog.contract.value_names import RoleName, SignIn
 
-Role = RoleName
-"""What a principal is for; `permissions.ROLE_PERMISSIONS` says what each may do."""
-
-ALL_ROLES: Final[frozenset[Role]] = frozenset(
-    ("caller", "watcher", "operator", "auditor", "administrator")
-)
-
-SignIn = Literal["key", "root-key", "oidc", "browser-token", "proxy", "none"]
-"""How a principal proved who it is; `none` where a gateway asks nobody."""
+ALL_ROLES: Final[frozenset[RoleName]] = frozenset(get_args(RoleName))
+"""`permissions.ROLE_PERMISSIONS` says what each may do."""
 
 ANONYMOUS_ACTOR: Final = "client"
 """The actor of a request whose sender nobody named."""
@@ -32,7 +25,7 @@ class Principal:
     """The only tenant whose sessions and library the principal reaches."""
     actor: str = ANONYMOUS_ACTOR
     """What events and the log of reads name."""
-    roles: frozenset[Role] = ALL_ROLES
+    roles: frozenset[RoleName] = ALL_ROLES
     sign_in: SignIn = "none"
     user: str | None = None
     """The user whom the principal is; None for an application that acts for all users."""

@@ -59,15 +59,14 @@ class KeyUseCases:
     ) -> CreatedBrowserToken:
         """Create a token that lets a browser at one session which the principal reaches."""
         await self.sessions.require_state(principal.tenant, validate_id(session, "session"))
-        if self.browser_tokens is None:
-            raise _create_missing_keys()
+        tokens = self._require_root_key()
         if form.may_submit and not has_permission(principal, "sessions:write"):
             detail = "who may not submit turns creates no token that may"
             raise Refused("not-permitted", detail, field="may_submit", fix="leave it out")
         request = BrowserTokenRequest(
             session=session, may_submit=form.may_submit, user=form.user, seconds=form.seconds
         )
-        token, expires = self.browser_tokens.create_token(principal, request)
+        token, expires = tokens.create_token(principal, request)
         at = format_rfc3339(datetime.fromtimestamp(expires, UTC))
         return CreatedBrowserToken(token=token, session=session, expires=at)
 
@@ -85,7 +84,7 @@ class KeyUseCases:
         self, principal: Principal, caller: Caller, form: CreateKeyRequest
     ) -> CreatedKey:
         """Create a key; raises `Refused` for a name that is taken, or a tenant of another's."""
-        _require_keys(principal)
+        self._require_root_key()
         if form.name == ROOT_NAME:
             detail = f"`{ROOT_NAME}` is what the root key is called"
             raise Refused("key-taken", detail, field="name", fix="use another name")
@@ -130,9 +129,17 @@ class KeyUseCases:
         return KeyResult(sequence=change.sequence, key=view)
 
     async def _find_key(self, principal: Principal, name: str, tenant: str | None) -> AccessKey:
-        _require_keys(principal)
+        self._require_root_key()
         chosen = choose_tenant(principal, tenant)
         return (await self.service.load_keys()).get_key(chosen, check_text(name, "name"))
+
+    def _require_root_key(self) -> BrowserTokens:
+        """Return what follows from the root key; raises `Refused` where there is none."""
+        if self.browser_tokens is None:
+            detail = "this gateway asks for no keys, so one would open nothing"
+            fix = "set TURNLOG_ROOT_KEY at all gateways, and sign in with it"
+            raise Refused("keys-not-configured", detail, field="Authorization", fix=fix)
+        return self.browser_tokens
 
     def _create_answer(self, change: KeyChange, secret: NewSecret) -> CreatedKey:
         return CreatedKey(
@@ -167,17 +174,6 @@ def create_principal_view(principal: Principal) -> PrincipalView:
         session=principal.session,
         expires=None if moment is None else format_rfc3339(moment),
     )
-
-
-def _require_keys(principal: Principal) -> None:
-    if principal.sign_in in {"none", "proxy"}:
-        raise _create_missing_keys()
-
-
-def _create_missing_keys() -> Refused:
-    detail = "this gateway asks for no keys, so one would open nothing"
-    fix = "set TURNLOG_ROOT_KEY at all gateways, and sign in with it"
-    return Refused("keys-not-configured", detail, field="Authorization", fix=fix)
 
 
 def _create_view(key: AccessKey, now: datetime) -> KeyView:

@@ -18,10 +18,10 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, StringCo
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from turnlog.contract.value_names import RoleName
 from turnlog.events.model.content_parts import MAX_MEDIA_BYTES
 from turnlog.projections.blueprint.schema.timeout_specs import TimeoutSpec
 from turnlog.services.platform.durability_level import DurabilityLevel
-from turnlog.services.platform.role_names import RoleName
 
 Seconds = Annotated[float, Field(gt=0)]
 
