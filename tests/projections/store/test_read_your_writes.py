@@ -22,7 +22,11 @@ from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.session.evolve import fold
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.store.engine import ReadModelStore
-from turnlog.projections.store.read.read_your_writes import ProjectionSignal, wait_until_folded
+from turnlog.projections.store.read.read_your_writes import (
+    ProjectionSignal,
+    wait_for_sequence,
+    wait_until_folded,
+)
 from turnlog.projections.store.read.row_lookups import CommandLookup
 
 
@@ -57,6 +61,25 @@ async def test_wait_returns_once_lagging_rows_are_folded(
     await fold_log(store, story.log)
     signal.notify_readers()
     assert await waiting
+
+
+@pytest.mark.parametrize("steps", range(5))
+async def test_wait_ends_when_it_is_cancelled_together_with_a_signal(steps: int) -> None:
+    signal = ProjectionSignal()
+
+    async def read_sequence() -> int:
+        return 0
+
+    waiting = asyncio.create_task(wait_for_sequence(signal, read_sequence, 1, within=60))
+    await asyncio.sleep(0)
+    signal.notify_readers()
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    assert waiting.cancel()
+    done, _ = await asyncio.wait({waiting}, timeout=10)
+    waiting.cancel()
+    assert done
+    assert waiting.cancelled()
 
 
 async def test_rows_folded_by_another_process_are_found_without_a_signal(

@@ -73,8 +73,10 @@ async def wait_for_sequence(
         left = until - clock.time()
         if left <= 0:
             return False
+        # `asyncio.wait_for` of Python 3.11 forgets a cancellation that arrives with the signal.
         with suppress(TimeoutError):
-            await asyncio.wait_for(next_signal.wait(), min(left, _POLL_SECONDS))
+            async with asyncio.timeout(min(left, _POLL_SECONDS)):
+                await next_signal.wait()
 
 
 async def read_folded_sequence(store: ReadModelStore, tenant: str, session: str) -> int:
