@@ -30,12 +30,16 @@ COMPOSE_SCHEMA = json.loads((Path(__file__).parent / "compose.schema.json").read
 
 SECRETS = {
     "NATS_PASSWORD": "1234",
+    "NATS_GATEWAY_PASSWORD": "2345",
+    "NATS_WORKER_PASSWORD": "3456",
+    "NATS_PROJECTOR_PASSWORD": "4567",
+    "NATS_PROVISION_PASSWORD": "6789",
     "NATS_CONSUMER_PASSWORD": "9012",
     "POSTGRES_PASSWORD": "of-postgres",
     "SNAPSHOT_KEY": "5e" * 32,
     "ROOT_KEY": "4b" * 32,
 }
-"""Secrets; nats-server reads the first two as numbers where they are not quoted."""
+"""Secrets; nats-server reads those of NATS as numbers where they are not quoted."""
 
 SIGNED_IN = {"Authorization": f"Bearer {SECRETS['ROOT_KEY']}"}
 """The headers of requests to gateways, which ask for a key."""
@@ -86,8 +90,13 @@ class ComposeService:
 
     @property
     def dependencies(self) -> set[str]:
-        """The services that are healthy before it starts."""
+        """The services that are healthy, or have ended, before it starts."""
         return set(self.stanza.get("depends_on", {}))
+
+    @property
+    def is_job(self) -> bool:
+        """Whether it ends when it has done its work."""
+        return bool(self.stanza.get("restart") == "on-failure")
 
     @property
     def networks(self) -> dict[str, dict[str, str]]:

@@ -89,8 +89,12 @@ class ComposeHost:
         return f"{self.network}.{10 * (position + 1) + number}"
 
     async def start_service(self, name: str, number: int = 1) -> ComposeContainer:
-        """Start a container of a service, and wait until it is healthy."""
+        """Start a container of a service, and wait until it is healthy, or has done its work."""
         container = await self._start_container(self.services[name], number)
+        if container.service.is_job:
+            async with asyncio.timeout(COMMAND_TIMEOUT):
+                assert await container.process.wait() == 0, container.read_log()
+            return container
         self.running.append(container)
         async with asyncio.timeout(COMMAND_TIMEOUT):
             await self._wait_until_healthy(container, number)
@@ -100,8 +104,12 @@ class ComposeHost:
     async def start_services(self, **scale: int) -> None:
         """Start services, each after those it depends on; `scale` is how many containers of each.
 
-        Services that do not depend on one another start at the same time.
+        Services that do not depend on one another start at the same time. Jobs that they wait for
+        are done first.
         """
+        needed = {job for name in scale for job in self.services[name].dependencies - set(scale)}
+        jobs = {name for name in needed if self.services[name].is_job}
+        scale |= dict.fromkeys(jobs, 1)
         waiting = set(scale)
         while waiting:
             due = {each for each in waiting if not self.services[each].dependencies & waiting}
@@ -256,7 +264,7 @@ class _ContainerFiles:
         peers = {
             f"{mark}{name}:": f"{mark}{self.host.get_address(name)}:"
             for name in self.host.services
-            for mark in ("@", "//")
+            for mark in ("@", "http://")
         }
         return {
             **peers,

@@ -30,6 +30,7 @@ from tests.deploy.compose_file import (
     validate_document,
 )
 from turnlog.services.cli.environment import PROCESSES, format_variable
+from turnlog.services.platform.nats_logins import PASSWORD_VARIABLES
 
 SERVICES = load_services()
 CLUSTER = load_services(CLUSTER_SECRETS, CLUSTER_FILE)
@@ -65,7 +66,7 @@ def test_unknown_key_or_form_in_a_compose_file_is_detected(wrong: Mapping[str, A
 
 def test_every_role_runs_beside_nats_and_postgres_and_behind_nginx() -> None:
     assert set(ROLES) == {"gateway", "worker", "projector"}
-    assert set(SERVICES) == {"nginx", "nats", "postgres", *ROLES}
+    assert set(SERVICES) == {"nginx", "nats", "postgres", "provision", *ROLES}
 
 
 def test_list_in_both_files_that_the_tests_would_merge_wrongly_is_detected(tmp_path: Path) -> None:
@@ -173,9 +174,14 @@ def test_service_waits_until_its_dependencies_are_healthy(
     }
     if name == "nginx":
         spoken_to = set(re.findall(r"default ([a-z]+):\d+;", NGINX_CONFIG.read_text()))
-    waited_for = service.stanza.get("depends_on", {})
-    assert set(waited_for) == spoken_to
-    assert {each["condition"] for each in waited_for.values()} <= {"service_healthy"}
+    conditions = {
+        other: each["condition"] for other, each in service.stanza.get("depends_on", {}).items()
+    }
+    # No role may create the streams.
+    if name in ROLES:
+        assert conditions.pop("provision") == "service_completed_successfully"
+    assert set(conditions) == spoken_to
+    assert set(conditions.values()) <= {"service_healthy"}
     assert all("healthcheck" in services[name].stanza for name in spoken_to)
 
 
@@ -269,10 +275,11 @@ def test_cluster_server_stops_in_lame_duck_mode_within_its_grace_period() -> Non
 
 def test_roles_list_every_server_of_a_cluster() -> None:
     names = [service.name for service in SERVERS]
-    for role in ROLES:
+    for role in (*ROLES, "provision"):
         environment = CLUSTER[role].environment
         clients = environment["TURNLOG_NATS_URL"].split(",")
-        assert clients == [f"nats://turnlog:1234@{name}:4222" for name in names]
+        login = f"{role}:{SECRETS[PASSWORD_VARIABLES[role]]}"
+        assert clients == [f"nats://{login}@{name}:4222" for name in names]
         monitors = environment["TURNLOG_NATS_MONITOR"].split(",")
         assert monitors == [f"http://{name}:8222" for name in names]
 

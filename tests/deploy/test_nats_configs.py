@@ -10,6 +10,7 @@ import pytest
 
 from tests.deploy.compose_file import CLUSTER_FILE, CLUSTER_SECRETS, ROOT, load_services
 from tests.deploy.compose_processes import BIN
+from turnlog.services.platform.nats_logins import PASSWORD_VARIABLES
 
 FOLDER = ROOT / "deploy/nats"
 
@@ -19,7 +20,7 @@ VARIABLES = SERVICES["nats"].environment | SERVICES["nats-1"].environment
 
 CONFIGS = ("nats.conf", "cluster.conf")
 
-INCLUDED = "consumer-permissions.conf"
+INCLUDED = "users.conf"
 
 
 def check_config(config: Path, without: str = "") -> subprocess.CompletedProcess[str]:
@@ -48,8 +49,7 @@ def test_nats_server_accepts_the_configuration_and_rejects_unknown_keys(
     "variable",
     [
         "NATS_SERVER_NAME",
-        "NATS_PASSWORD",
-        "NATS_CONSUMER_PASSWORD",
+        *PASSWORD_VARIABLES.values(),
         "NATS_ROUTES_PASSWORD",
         "NATS_ROUTES",
     ],

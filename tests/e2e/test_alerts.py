@@ -14,7 +14,6 @@ from tests.support.processes.live_service import LiveService
 from tests.support.processes.process_host import POLL_INTERVAL, run_process_host
 from tests.support.processes.separate_roles import (
     MODEL_NAME,
-    WITHOUT_LITELLM,
     run_separate_roles,
 )
 from tests.support.servers.model_behaviours import ModelRefusal
@@ -68,7 +67,7 @@ async def test_projectors_raise_an_alert_once_and_go_on_where_one_was_killed(
         async def has_events(name: str, count: int) -> bool:
             return len(await list_events(service, name)) >= count
 
-        await roles.machine.start_process("run", "projector", variables=WITHOUT_LITELLM)
+        await roles.start_role("projector")
         together = [f"together-{number}" for number in range(5)]
         rules = [{"name": name} | ALWAYS for name in together]
         await set_rules(service, *rules, {"name": "held", "for": "4s"} | ALWAYS)

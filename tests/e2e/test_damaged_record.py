@@ -15,12 +15,11 @@ import httpx
 import pytest
 
 from tests.support.processes.process_host import POLL_INTERVAL, find_free_port
-from tests.support.processes.separate_roles import WITHOUT_LITELLM, SeparateRoles
+from tests.support.processes.separate_roles import SeparateRoles
 from tests.support.servers.nats_store_copies import copy_store, extend_store, restore_store
 from tests.support.servers.store_damage import StoredStream
 from turnlog.events.store.ports import EventLog, SnapshotStore
-from turnlog.events.subjects import SESSIONS_STREAM, SNAPSHOTS_STREAM
-from turnlog.services.integrity.scrub_notes import NOTES_OWNER
+from turnlog.events.subjects import NOTES_TENANT, SESSIONS_STREAM, SNAPSHOTS_STREAM
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
@@ -35,9 +34,7 @@ async def test_lost_event_stops_its_session_until_the_stream_is_restored(
     service, folder = separate.service, separate.machine.folder / "nats"
     health = f"127.0.0.1:{find_free_port()}"
     separate.projector.kill_process()
-    await separate.machine.start_process(
-        "run", "projector", variables=WITHOUT_LITELLM | {"TURNLOG_HEALTH": health}
-    )
+    await separate.start_role("projector", {"TURNLOG_HEALTH": health})
     await wait_for_readiness(separate, f"http://{health}", lambda parts: parts["record"]["ready"])
     damaged, whole, gone = [await service.open_session() for _ in range(3)]
     for session in (damaged, whole):
@@ -91,7 +88,7 @@ async def wait_for_note(snapshots: SnapshotStore) -> dict[str, Any]:
     """Return the note about a reading of all sessions, once it is stored."""
     async with asyncio.timeout(60):
         while True:
-            stored = await snapshots.get_snapshot(NOTES_OWNER, SESSIONS_STREAM)
+            stored = await snapshots.get_snapshot(NOTES_TENANT, SESSIONS_STREAM)
             if stored is not None and (note := dict(json.loads(stored)))["is_complete"]:
                 return note
             await asyncio.sleep(POLL_INTERVAL)

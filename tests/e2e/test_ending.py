@@ -99,5 +99,5 @@ async def test_each_role_exits_during_a_streaming_turn_and_nothing_is_lost(
 async def test_only_the_worker_imports_litellm(separate: SeparateRoles) -> None:
     """Gateway and projector would not have lived through these tests, nor those of crashes."""
     assert (separate.gateway.returncode, separate.projector.returncode) == (None, None)
-    worker = await separate.machine.start_process("run", "worker", variables=WITHOUT_LITELLM)
+    worker = await separate.start_role("worker", WITHOUT_LITELLM)
     assert await wait_for_exit_code(worker) == IMPORTED_EXIT_CODE

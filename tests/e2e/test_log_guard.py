@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests.support.processes.process_host import POLL_INTERVAL, find_free_port, wait_for_exit_code
-from tests.support.processes.separate_roles import WITHOUT_LITELLM, SeparateRoles
+from tests.support.processes.separate_roles import SeparateRoles
 from tests.support.servers.nats_store_copies import copy_store, restore_store
 from turnlog.services.api.published_errors.error_code import ExitCode
 
@@ -40,8 +40,8 @@ async def test_no_write_or_turn_is_accepted_on_a_log_behind_the_read_models(
     await restore_store(separate.server, folder, tmp_path / "older")
     assert await wait_for_exit_code(separate.projector) == ExitCode.VERIFICATION_FAILED
     assert separate.server.monitor_url  # It has another port after each start of the server.
-    variables = WITHOUT_LITELLM | {"TURNLOG_NATS_MONITOR": separate.server.monitor_url}
-    separate.gateway = await separate.machine.start_process("run", "gateway", variables=variables)
+    monitor = {"TURNLOG_NATS_MONITOR": separate.server.monitor_url}
+    separate.gateway = await separate.start_role("gateway", monitor)
     readiness = await wait_for_readiness(separate, 503)
     assert "turnlog rebuild" in readiness["parts"]["log"]["detail"]
     for path, body in (
@@ -55,10 +55,7 @@ async def test_no_write_or_turn_is_accepted_on_a_log_behind_the_read_models(
         assert "turnlog rebuild" in refused.json()["detail"]
     # A worker has no read models: the gateway tells it what they are folded up to.
     health, output = f"127.0.0.1:{find_free_port()}", tmp_path / "worker.log"
-    variables = {"TURNLOG_NATS_MONITOR": separate.server.monitor_url, "TURNLOG_HEALTH": health}
-    worker = await separate.machine.start_process(
-        "run", "worker", variables=variables, output_file=output
-    )
+    worker = await separate.start_role("worker", monitor | {"TURNLOG_HEALTH": health}, output)
     readiness = await wait_for_readiness(separate, 503, f"http://{health}")
     assert "turnlog rebuild" in readiness["parts"]["log"]["detail"]
     assert [name for name, part in readiness["parts"].items() if not part["ready"]] == ["log"]

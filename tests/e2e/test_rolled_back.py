@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.processes.process_host import wait_for_exit_code
-from tests.support.processes.separate_roles import WITHOUT_LITELLM, SeparateRoles
+from tests.support.processes.separate_roles import SeparateRoles
 from tests.support.servers.nats_store_copies import copy_store, restore_store
 from turnlog.services.api.published_errors.error_code import ExitCode
 
@@ -22,7 +22,7 @@ async def test_every_role_exits_with_an_alarm_when_the_log_is_rolled_back(
     separate: SeparateRoles, tmp_path: Path
 ) -> None:
     service, output_file = separate.service, tmp_path / "worker.log"
-    worker = await separate.machine.start_process("run", "worker", output_file=output_file)
+    worker = await separate.start_role("worker", output_file=output_file)
     await service.run_turn(await service.open_session())
     folder = separate.machine.folder / "nats"
     await copy_store(separate.server, folder, tmp_path)
@@ -36,6 +36,6 @@ async def test_every_role_exits_with_an_alarm_when_the_log_is_rolled_back(
     assert "turnlog rebuild" in output_file.read_text()
     # A restarted projector still knows it from its rows.
     assert separate.server.monitor_url
-    variables = WITHOUT_LITELLM | {"TURNLOG_NATS_MONITOR": separate.server.monitor_url}
-    again = await separate.machine.start_process("run", "projector", variables=variables)
+    monitor = {"TURNLOG_NATS_MONITOR": separate.server.monitor_url}
+    again = await separate.start_role("projector", monitor)
     assert await wait_for_exit_code(again) == ExitCode.VERIFICATION_FAILED

@@ -9,7 +9,6 @@ import pytest
 from tests.support.processes.live_service import LiveService
 from tests.support.processes.process_host import run_process_host
 from tests.support.processes.separate_roles import (
-    WITHOUT_LITELLM,
     build_settings,
     run_separate_roles,
 )
@@ -91,7 +90,7 @@ async def test_killed_projector_is_followed_by_another_one_that_repeats_little_a
         sessions = [await play_turns(roles.service, 2) for _ in range(3)]
         for session in sessions:
             await receiver.wait_for_positions(set(await list_stored(roles.service, session)))
-        standby = await roles.machine.start_process("run", "projector", variables=WITHOUT_LITELLM)
+        standby = await roles.start_role("projector")
         roles.projector.kill_process()
         await roles.projector.wait_for_exit()
         sessions.append(await play_turns(roles.service, 2))

@@ -22,7 +22,7 @@ from turnlog.events.jetstream.stream_setup import StreamOptions
 from turnlog.events.jetstream.work_queue import WorkQueueOptions, ensure_work_queue
 from turnlog.events.store.ports import TurnTokenEvent
 from turnlog.events.tokens import Token
-from turnlog.services.platform.nats_logins import render_consumer_permissions
+from turnlog.services.platform.nats_logins import render_users
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 
 
@@ -163,5 +163,5 @@ async def test_typed_consumer_reads_events_and_tokens_with_the_login_of_consumer
 
 
 def test_deployed_servers_have_the_permissions_of_the_embedded_one() -> None:
-    deployed = (ROOT / "deploy/nats/consumer-permissions.conf").read_text()
-    assert deployed == render_consumer_permissions()
+    deployed = (ROOT / "deploy/nats/users.conf").read_text()
+    assert deployed == render_users(), "turnlog keys nats > deploy/nats/users.conf"

@@ -20,6 +20,9 @@ from tests.support.processes.process_host import (
 from tests.support.processes.turnlog_process import TurnlogProcess
 from tests.support.servers.openai_server import OpenAIServer
 from tests.support.servers.postgres_server import PostgresServer
+from turnlog.events.jetstream.nats_connection import build_service_inbox, open_connection
+from turnlog.events.jetstream.stream_setup import StreamOptions, provision_streams
+from turnlog.services.platform.nats_permissions import NATS_USERS, NatsUser
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 
 BLUEPRINT_FOLDER = Path(__file__).parent / "blueprints"
@@ -52,20 +55,29 @@ class SeparateRoles:
 
     async def start_gateway(self) -> None:
         """Start a gateway at the address of the last one, and wait until it is ready."""
-        self.gateway = await self.machine.start_process("run", "gateway", variables=WITHOUT_LITELLM)
+        self.gateway = await self.start_role("gateway")
         await self.service.wait_until_ready(self.gateway)
 
     async def start_projector(self) -> None:
         """Start a projector in place of the last one."""
-        self.projector = await self.machine.start_process(
-            "run", "projector", variables=WITHOUT_LITELLM
-        )
+        self.projector = await self.start_role("projector")
 
     async def start_worker(self) -> TurnlogProcess:
         """Start one more worker; it takes turns once it has loaded."""
-        worker = await self.machine.start_process("run", "worker")
+        worker = await self.start_role("worker")
         self.workers.append(worker)
         return worker
+
+    async def start_role(
+        self,
+        role: NatsUser,
+        variables: Mapping[str, str] = NO_VARIABLES,
+        output_file: Path | None = None,
+    ) -> TurnlogProcess:
+        """Start a process of a role with its own login of NATS."""
+        return await start_role(
+            self.machine, self.server, role, variables=variables, output_file=output_file
+        )
 
     async def restart_nats(self) -> None:
         """Kill the nats-server and start it again on its store."""
@@ -91,6 +103,41 @@ def build_settings(provider: OpenAIServer) -> dict[str, str]:
     }
 
 
+ROLE_PASSWORDS: Mapping[NatsUser, str] = {
+    user: f"of-{user}" for user in NATS_USERS if user != "consumer"
+}
+"""Those beside the two that an embedded server always has."""
+
+
+async def start_role(
+    host: ProcessHost,
+    server: NatsServer,
+    role: NatsUser,
+    *,
+    variables: Mapping[str, str] = NO_VARIABLES,
+    output_file: Path | None = None,
+) -> TurnlogProcess:
+    """Start a process of a role, which has no more of NATS than its login."""
+    bare = {} if role == "worker" else WITHOUT_LITELLM
+    places = {"TURNLOG_NATS_URL": server.role_urls[role]}
+    return await host.start_process(
+        "run", role, output_file=output_file, variables={**bare, **places, **variables}
+    )
+
+
+async def provision_as_job(server: NatsServer) -> None:
+    """Create the streams with the login that may."""
+    url = server.role_urls["provision"]
+    async with open_connection(url, inbox_prefix=build_service_inbox(url)) as connection:
+        await provision_streams(connection, StreamOptions())
+
+
+def list_violations(config: NatsConfig) -> list[str]:
+    """List what a server has refused to logins that it knows."""
+    lines = config.log_file.read_text(errors="replace").splitlines()
+    return [line for line in lines if "Violation" in line]
+
+
 @asynccontextmanager
 async def run_separate_roles(
     folder: Path,
@@ -102,10 +149,11 @@ async def run_separate_roles(
     database = f"test_{uuid.uuid4().hex}"
     await postgres.execute_statement(f"CREATE DATABASE {database}")
     port = find_free_port()
-    async with await NatsServer.start(NatsConfig(data_dir=folder / "nats", monitor=True)) as server:
+    config = NatsConfig(data_dir=folder / "nats", monitor=True, role_passwords=ROLE_PASSWORDS)
+    async with await NatsServer.start(config) as server:
         assert server.monitor_url
+        await provision_as_job(server)
         places = {
-            "TURNLOG_NATS_URL": server.url,
             "TURNLOG_NATS_MONITOR": server.monitor_url,
             "TURNLOG_DATABASE_URL": postgres.build_url(database),
             "TURNLOG_HTTP": f"127.0.0.1:{port}",
@@ -114,8 +162,8 @@ async def run_separate_roles(
             connect_service(f"http://127.0.0.1:{port}", server.url) as service,
             run_process_host(folder, {**build_settings(provider), **places, **variables}) as host,
         ):
-            projector = await host.start_process("run", "projector", variables=WITHOUT_LITELLM)
-            gateway = await host.start_process("run", "gateway", variables=WITHOUT_LITELLM)
+            projector = await start_role(host, server, "projector")
+            gateway = await start_role(host, server, "gateway")
             await service.wait_until_ready(gateway)
             url = postgres.build_url(database)
             yield SeparateRoles(
@@ -128,3 +176,4 @@ async def run_separate_roles(
                 projector=projector,
             )
     await postgres.execute_statement(f"DROP DATABASE {database} WITH (FORCE)")
+    assert list_violations(config) == []

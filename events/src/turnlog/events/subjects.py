@@ -65,6 +65,26 @@ REPUBLISH_PREFIX: Final = "live"
 """Prefix of republished messages: `session.a.b.turn` is republished as `live.session.a.b.turn`."""
 
 
+POSITIONS_SUBJECT: Final = "turnlog.folded-positions"
+"""Where gateways and projectors answer with what their read models are folded to."""
+
+
+SEARCH_SUBJECT: Final = "turnlog.knowledge-search"
+"""Where projectors answer searches of knowledge."""
+
+
+NOTES_TENANT: Final = "_record"
+"""Where the notes of what reading the streams has found are kept, in place of a tenant: snapshots
+whose session is the stream.
+"""
+
+
+LEASE_TENANT: Final = "_webhooks"
+"""Where the signs of life of who delivers webhooks are, in place of a tenant, so that no reader of
+a tenant's tokens sees them.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class HistoryKind:
     """A kind of history: the stream that holds it and the subjects of its events.

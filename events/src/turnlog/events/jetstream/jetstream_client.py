@@ -40,6 +40,7 @@ from turnlog.events.jetstream.live_feed import (
 from turnlog.events.jetstream.nats_connection import (
     NatsConnection,
     RequestUnanswered,
+    build_service_inbox,
     open_connection,
 )
 from turnlog.events.jetstream.stream_setup import (
@@ -68,9 +69,6 @@ from turnlog.events.subjects import (
 )
 
 _HISTORY_SUBJECT_WORDS: Final = 3
-
-SERVICE_INBOX: Final = "_TURNLOG"
-"""Prefix of the inboxes of a client that may write; a login that only reads sees none of them."""
 
 MAX_KNOWN_ENDS: Final = 20_000
 """Histories whose ends are noted."""
@@ -436,7 +434,11 @@ async def open_client(
     """
     again = partial(provision_lost_streams, terms=terms)
     async with open_connection(
-        url, name=name, inbox_prefix=SERVICE_INBOX, on_reconnect=again, on_closed=on_closed
+        url,
+        name=name,
+        inbox_prefix=build_service_inbox(url),
+        on_reconnect=again,
+        on_closed=on_closed,
     ) as connection:
         await provision_streams(connection, terms)
         yield build_client(connection, tenant)

@@ -12,11 +12,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from nats import errors
 from nats.aio.client import Client, Server
@@ -60,6 +61,17 @@ class RequestNotSent(Unavailable):
 
 class RequestUnanswered(Unavailable):
     """No answer in time; the request may have been carried out, or may still be."""
+
+
+class RequestDenied(RequestNotSent):
+    """The server lets this login publish nothing there; nobody got the request."""
+
+
+MAX_DENIED_SUBJECTS: Final = 1_000
+"""Subjects that are noted as denied; with more the notes begin again."""
+
+_DENIED_PUBLISH: Final = re.compile(r'permissions violation for publish to "([^"]+)"')
+"""What nats-py makes of the server's refusal, all in small letters."""
 
 
 class AbortingClient(Client):
@@ -107,6 +119,8 @@ class NatsConnection:
     patience: float
     reconnect_listeners: set[Callable[[], None]] = field(default_factory=set[Callable[[], None]])
     """Callbacks that are called after each reconnect."""
+    denied_subjects: set[str] = field(default_factory=set[str])
+    """Subjects, in small letters, that the server has refused this login to publish to."""
 
     @property
     def is_connected(self) -> bool:
@@ -135,6 +149,19 @@ class NatsConnection:
         finally:
             self.reconnect_listeners.remove(listener)
 
+    @property
+    def inbox_prefix(self) -> str:
+        """What the inboxes of this connection begin with."""
+        return self.nc.new_inbox().rpartition(".")[0]
+
+    async def note_error(self, error: Exception) -> None:
+        """Log an error of the connection, and note what this login may not publish to."""
+        await _log_warning(error)
+        if found := _DENIED_PUBLISH.search(str(error)):
+            if len(self.denied_subjects) >= MAX_DENIED_SUBJECTS:
+                self.denied_subjects.clear()
+            self.denied_subjects.add(found[1])
+
     async def send_request(
         self,
         subject: str,
@@ -148,6 +175,8 @@ class NatsConnection:
         Raises `RequestNotSent` or `RequestUnanswered`.
         """
         named = dict(headers) if headers else None
+        if self.denied_subjects:
+            self.denied_subjects.discard(subject.lower())
         task = asyncio.current_task()
         cancelled = task.cancelling() if task else 0
         try:
@@ -156,6 +185,8 @@ class NatsConnection:
         except _UNSENT_ERRORS as error:
             raise RequestNotSent("nats", f"{subject}: {type(error).__name__}") from error
         except errors.Error as error:
+            if subject.lower() in self.denied_subjects:
+                raise RequestDenied("nats", f"this login may not publish to {subject}") from error
             raise RequestUnanswered("nats", f"{subject}: {type(error).__name__}") from error
         finally:
             # On Python 3.11 nats-py swallows a cancellation that arrives together with the answer.
@@ -229,6 +260,22 @@ ReconnectHook = Callable[[NatsConnection], Awaitable[None]]
 """Called after each reconnect; cancelled by the next disconnect and on leaving."""
 
 
+SERVICE_INBOX: Final = "_TURNLOG"
+"""What the inboxes of Turnlog's own processes begin with; a consumer's login sees none of them."""
+
+_INBOX_USER: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def build_service_inbox(url: str) -> str:
+    """Return the prefix of the inboxes of a process of Turnlog: one for each user of NATS.
+
+    A user who may subscribe below the own prefix only sees no answer that another one gets.
+    """
+    first = urlsplit(url.partition(",")[0])
+    user = unquote(first.username or "") if first.password else ""
+    return f"{SERVICE_INBOX}.{user}" if _INBOX_USER.fullmatch(user) else SERVICE_INBOX
+
+
 @asynccontextmanager
 async def open_connection(
     url: str,
@@ -276,7 +323,7 @@ async def _connect_client(connection: NatsConnection, url: str, **options: Any) 
         async with asyncio.timeout(connection.patience):
             await nc.connect(
                 url.split(","),
-                error_cb=_log_warning,
+                error_cb=connection.note_error,
                 reconnect_to_server_handler=_choose_server,
                 max_reconnect_attempts=-1,
                 connect_timeout=CONNECT_SECONDS,

@@ -87,9 +87,10 @@ async def stream_deliveries(
                 config = _build_consumer_config(subjects, inbox, after)
                 config["headers_only"] = headers_only
                 request = json.dumps({"stream_name": stream, "config": config}).encode()
-                made = await request_json(
-                    connection, f"$JS.API.CONSUMER.CREATE.{stream}", _ConsumerCreated, request
-                )
+                # With the name and the filter in its subject, so that a server can deny a login
+                # other consumers, and the one that the workers share.
+                create = f"$JS.API.CONSUMER.CREATE.{stream}.{config['name']}.{subjects}"
+                made = await request_json(connection, create, _ConsumerCreated, request)
                 yield DeliveredBatch([], is_drained=made.num_pending == 0)
                 while True:
                     yield await inflow.take_batch()
@@ -103,6 +104,7 @@ class _ConsumerCreated(BaseModel):
 
 def _build_consumer_config(subjects: str, inbox: str, after: int) -> dict[str, JsonValue]:
     return {
+        "name": inbox.rpartition(".")[2],
         "filter_subject": subjects,
         "deliver_subject": inbox,
         "deliver_policy": "by_start_sequence",

@@ -25,7 +25,7 @@ from pydantic import BaseModel, JsonValue
 from turnlog.events.codec import MAX_EVENT_BYTES
 from turnlog.events.errors import Corrupt, TooLarge, Unavailable
 from turnlog.events.jetstream.js_api import JsApiError, request_json
-from turnlog.events.jetstream.nats_connection import NatsConnection, wait_backoff
+from turnlog.events.jetstream.nats_connection import NatsConnection, RequestDenied, wait_backoff
 from turnlog.events.subjects import (
     ALERT_HISTORY,
     ALERTS_STREAM,
@@ -263,9 +263,17 @@ async def _find_or_create_stream(
         if denied.code != STREAM_NOT_FOUND:
             raise
     payload = json.dumps(config | _choose_first_sequence(config)).encode()
-    return await request_json(
-        connection, f"$JS.API.STREAM.CREATE.{name}", _StreamConfigReply, payload
-    )
+    try:
+        return await request_json(
+            connection, f"$JS.API.STREAM.CREATE.{name}", _StreamConfigReply, payload
+        )
+    except RequestDenied as denied:
+        raise _build_unprovisioned(f"stream {name}", "does not exist") from denied
+
+
+def _build_unprovisioned(stream: str, fault: str) -> Unavailable:
+    detail = f"{fault}, and this login may not mend that: run `turnlog provision`"
+    return Unavailable(stream, f"{detail} with the login `provision`")
 
 
 async def _update_earlier_stream(
@@ -289,6 +297,10 @@ async def _update_earlier_stream(
     payload = json.dumps(effective | changes).encode()
     try:
         updated = await request_json(connection, subject, _StreamConfigReply, payload)
+    except RequestDenied as denied:
+        raise _build_unprovisioned(
+            f"stream {config['name']}", "is of an earlier release"
+        ) from denied
     except Unavailable as error:
         if "compression" in changes:
             raise _CompressionKept(error.what, error.detail) from error

@@ -123,6 +123,7 @@ COMMAND_SECTIONS: Final = (
         (
             CommandEntry("doctor", admin_commands.run_doctor),
             CommandEntry("config show", admin_commands.show_config),
+            CommandEntry("provision", admin_commands.provision_streams),
             CommandEntry("blueprint new", blueprint_commands.create_blueprint),
             CommandEntry("blueprint check", blueprint_commands.check_blueprint),
             CommandEntry("blueprint list", blueprint_commands.list_blueprints),
@@ -151,6 +152,7 @@ COMMAND_SECTIONS: Final = (
             CommandEntry("keys rotate", key_commands.rotate_key),
             CommandEntry("keys revoke", key_commands.revoke_key),
             CommandEntry("keys whoami", key_commands.show_principal),
+            CommandEntry("keys nats", key_commands.write_nats_users),
             CommandEntry("webhooks add", webhook_commands.add_webhook),
             CommandEntry("webhooks list", webhook_commands.list_webhooks),
             CommandEntry("webhooks deliveries", webhook_commands.show_deliveries),

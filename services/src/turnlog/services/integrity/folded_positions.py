@@ -24,14 +24,12 @@ from turnlog.events.jetstream.nats_connection import (
     wait_backoff,
 )
 from turnlog.events.store.ports import LogIdentity
+from turnlog.events.subjects import POSITIONS_SUBJECT
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.write.projection_positions import read_active_position
 from turnlog.projections.store.write.segment_projection import read_segments_position
 from turnlog.services.integrity.row_rollback_check import FoldedPosition
 from turnlog.services.platform.process_health import CHECK_TIMEOUT
-
-POSITIONS_SUBJECT: Final = "turnlog.folded-positions"
-"""Where gateways and projectors answer with what their read models are folded to."""
 
 PEER_PATIENCE: Final = 10.0
 """Seconds that a worker waits for a role with read models; roles that start together take two."""

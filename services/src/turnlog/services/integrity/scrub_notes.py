@@ -18,9 +18,7 @@ from typing import Final
 from pydantic import TypeAdapter, ValidationError
 
 from turnlog.events.store.ports import SnapshotStore
-
-NOTES_OWNER: Final = "_record"
-"""Where the notes are kept, as tenant of a snapshot whose session is the stream."""
+from turnlog.events.subjects import NOTES_TENANT
 
 SessionKey = tuple[str, str]
 """A tenant and one of its sessions."""
@@ -73,7 +71,7 @@ class ScrubNotes:
     async def save_note(self, stream: str, note: ScrubNote) -> None:
         """Replace the note about a stream."""
         self._known[stream] = note
-        await self.store.put_snapshot(NOTES_OWNER, stream, _NOTE_ADAPTER.dump_json(note))
+        await self.store.put_snapshot(NOTES_TENANT, stream, _NOTE_ADAPTER.dump_json(note))
 
     async def save_if_lost(self, stream: str, note: ScrubNote) -> None:
         """Save a note about a stream of which none is stored."""
@@ -81,7 +79,7 @@ class ScrubNotes:
             await self.save_note(stream, note)
 
     async def _read_note(self, stream: str) -> ScrubNote | None:
-        stored = await self.store.get_snapshot(NOTES_OWNER, stream)
+        stored = await self.store.get_snapshot(NOTES_TENANT, stream)
         try:
             return _NOTE_ADAPTER.validate_json(stored or b"")
         except ValidationError:

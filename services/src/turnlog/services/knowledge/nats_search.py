@@ -21,6 +21,7 @@ from turnlog.events.jetstream.nats_connection import (
     RequestNotSent,
     answer_queries,
 )
+from turnlog.events.subjects import SEARCH_SUBJECT
 from turnlog.projections.knowledge.search_port import (
     KnowledgeSearch,
     SearchRequest,
@@ -28,9 +29,6 @@ from turnlog.projections.knowledge.search_port import (
 )
 
 _log = structlog.get_logger("turnlog.knowledge")
-
-SEARCH_SUBJECT: Final = "turnlog.knowledge-search"
-"""Where projectors answer searches."""
 
 SEARCH_PATIENCE: Final = 75.0
 """Seconds until a search times out; embedder and index time out earlier, with better errors."""

@@ -1,85 +1,79 @@
-"""The two logins of a nats-server: the services' own, and that of consumers, which only reads.
+"""The logins of a nats-server, in the form of its configuration.
 
-Whoever can publish under a session's subjects can put a message into its record. So consumers get a
-login that may publish what reading takes and nothing else. It reads every tenant, creates consumers
-of its own, and must not touch the one that the workers share: who acknowledges there takes turns
-away from them. What it receives comes to inboxes under `_INBOX`; those of the services have another
-prefix, so that a consumer sees no answer that is not its own.
+Whoever can publish under a session's subjects can put a message into its record. So each role of a
+process has a login that may publish what the role writes and nothing else, and programs that only
+read have one that publishes no event. Answers come to inboxes that each login has for itself.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from turnlog.events.subjects import (
-    ALERTS_STREAM,
-    LIBRARY_STREAM,
-    REPUBLISH_PREFIX,
-    SESSIONS_STREAM,
-    TOKENS_STREAM,
-    WORKERS_CONSUMER,
-)
+from turnlog.services.platform.nats_permissions import NATS_USERS, NatsUser, collect_lists
 
 SERVICE_USER: Final = "turnlog"
+"""The login that may do everything: that of `turnlog up`, and of back-ups."""
 
 CONSUMER_USER: Final = "consumer"
 
-PUBLISHED_STREAMS: Final = (SESSIONS_STREAM, LIBRARY_STREAM, ALERTS_STREAM, TOKENS_STREAM)
-"""The streams that consumers read."""
-
-READING_SUBJECTS: Final = (
-    "$JS.API.STREAM.INFO.{}",
-    "$JS.API.STREAM.MSG.GET.{}",
-    "$JS.API.DIRECT.GET.{}",
-    "$JS.API.DIRECT.GET.{}.>",
-    "$JS.API.CONSUMER.CREATE.{}",
-    "$JS.API.CONSUMER.CREATE.{}.>",
-    "$JS.API.CONSUMER.DURABLE.CREATE.{}.*",
-    "$JS.API.CONSUMER.INFO.{}.*",
-    "$JS.API.CONSUMER.DELETE.{}.*",
-    "$JS.API.CONSUMER.MSG.NEXT.{}.*",
-    "$JS.ACK.{}.>",
-    "$JS.FC.{}.>",
-)
-"""What reading a stream publishes: requests, acknowledgements and answers of flow control."""
-
-CONSUMER_PUBLISHES: Final = (
-    "$JS.API.INFO",
-    "$JS.API.STREAM.NAMES",
-    *(subject.format(stream) for stream in PUBLISHED_STREAMS for subject in READING_SUBJECTS),
-)
-
-CONSUMER_MUST_NOT_PUBLISH: Final = tuple(
-    subject.format(f"{SESSIONS_STREAM}.{WORKERS_CONSUMER}")
-    for subject in (
-        "$JS.API.CONSUMER.CREATE.{}",
-        "$JS.API.CONSUMER.CREATE.{}.>",
-        "$JS.API.CONSUMER.DURABLE.CREATE.{}",
-        "$JS.API.CONSUMER.DELETE.{}",
-        "$JS.API.CONSUMER.MSG.NEXT.{}",
-        "$JS.ACK.{}.>",
-        "$JS.FC.{}.>",
-    )
-)
-"""What would change or empty the consumer that the workers share."""
-
-CONSUMER_SUBSCRIBES: Final = ("_INBOX.>", f"{REPUBLISH_PREFIX}.>")
+PASSWORD_VARIABLES: Final[Mapping[str, str]] = {
+    SERVICE_USER: "NATS_PASSWORD",
+    **{user: f"NATS_{user.upper()}_PASSWORD" for user in NATS_USERS},
+}
+"""The variables that the configuration of a server takes passwords from, by login."""
 
 
 def render_consumer_permissions() -> str:
     """Return the permissions of consumers in the form of a configuration of nats-server."""
+    return "\n".join([*_render_permissions(CONSUMER_USER), ""])
+
+
+def render_users() -> str:
+    """Return all logins in the form of a configuration, with passwords from its environment."""
     lines = [
-        "publish {",
-        *_render_list("allow", CONSUMER_PUBLISHES),
-        *_render_list("deny", CONSUMER_MUST_NOT_PUBLISH),
-        "}",
-        "subscribe {",
-        *_render_list("allow", CONSUMER_SUBSCRIBES),
-        "}",
+        "# The logins of NATS, to be included in `authorization`. Written by `turnlog keys nats`.",
+        "# Passwords come from the environment of the server, with quotes around them: one of",
+        "# digits alone would be a number.",
+        "users: [",
+        *_render_user(SERVICE_USER, f"${PASSWORD_VARIABLES[SERVICE_USER]}", ()),
     ]
-    return "\n".join([*lines, ""])
+    for user in NATS_USERS:
+        permissions = tuple(_render_permissions(user))
+        lines += _render_user(user, f"${PASSWORD_VARIABLES[user]}", permissions)
+    return "\n".join([*lines, "]", ""])
+
+
+def render_role_users(passwords: Mapping[NatsUser, str]) -> Sequence[str]:
+    """Return the lines of some logins with their passwords, for a list of users."""
+    lines = list[str]()
+    for user, password in passwords.items():
+        lines += _render_user(user, json.dumps(password), tuple(_render_permissions(user)))
+    return lines
+
+
+def _render_user(user: str, password: str, permissions: Sequence[str]) -> Iterator[str]:
+    yield "  {"
+    yield f"    user: {user}"
+    yield f"    password: {password}"
+    if permissions:
+        yield "    permissions {"
+        yield from (f"      {line}" for line in permissions)
+        yield "    }"
+    yield "  }"
+
+
+def _render_permissions(user: NatsUser) -> Iterator[str]:
+    lists = collect_lists(user)
+    yield "publish {"
+    yield from _render_list("allow", lists.publish)
+    if lists.refused:
+        yield from _render_list("deny", lists.refused)
+    yield "}"
+    yield "subscribe {"
+    yield from _render_list("allow", lists.subscribe)
+    yield "}"
 
 
 def _render_list(name: str, subjects: Sequence[str]) -> Iterator[str]:

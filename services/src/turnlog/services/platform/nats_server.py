@@ -31,7 +31,8 @@ import secrets
 import shutil
 import signal
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -49,7 +50,9 @@ from turnlog.services.platform.nats_logins import (
     CONSUMER_USER,
     SERVICE_USER,
     render_consumer_permissions,
+    render_role_users,
 )
+from turnlog.services.platform.nats_permissions import NatsUser
 
 _log = structlog.get_logger("turnlog.process")
 
@@ -79,6 +82,8 @@ class NatsConfig:
     """Serve nats-server's own monitoring pages on a loopback port."""
     monitor_port: int = 0
     """0 is any free port."""
+    role_passwords: Mapping[NatsUser, str] = field(default_factory=dict[NatsUser, str])
+    """Logins beside the two that it always has, for processes of their own."""
 
     @property
     def credentials_file(self) -> Path:
@@ -240,6 +245,7 @@ def _render_config(config: NatsConfig, passwords: NatsPasswords) -> str:
         f"        include {_quote_value(config.consumer_permissions_file.name)}",
         "      }",
         "    }",
+        *render_role_users(config.role_passwords),
         "  ]",
         "}",
     ]
@@ -473,6 +479,11 @@ class NatsServer:
         """With user and password: never log it."""
         self.consumer_url = _build_url(config.host, run.port, CONSUMER_USER, passwords.consumer)
         """The same for those who only read."""
+        self.role_urls: Mapping[NatsUser, str] = {
+            user: _build_url(config.host, run.port, user, password)
+            for user, password in config.role_passwords.items()
+        }
+        """The same for the further logins."""
 
     @classmethod
     async def start(

@@ -102,6 +102,7 @@ def build_broker(
             durable=WORKERS_CONSUMER,
             config=ConsumerConfig(filter_subjects=list(CLAIMABLE_TURN_SUBJECTS)),
             pull_sub=PullSub(batch_size=1, timeout=PULL_TIMEOUT),
+            inbox_prefix=f"{connection.inbox_prefix}.".encode(),
             ack_policy=AckPolicy.MANUAL,
         )(on_turn)
     return broker

@@ -21,7 +21,7 @@ from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused
 from turnlog.events.jetstream.blob_store import JetStreamBlobStore
 from turnlog.events.jetstream.jetstream_client import JetStreamLog
-from turnlog.events.jetstream.nats_connection import open_connection
+from turnlog.events.jetstream.nats_connection import build_service_inbox, open_connection
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.store.ports import BlobStore, EventLog
 from turnlog.projections.audit.explain.part_provenance import EventRef, build_event_ref
@@ -52,7 +52,9 @@ async def print_withheld_text(
     """Print the text that a rule withheld from a turn's reply."""
     async with (
         _open_nats(target, nats) as url,
-        open_connection(url, name="turnlog-audit") as connection,
+        open_connection(
+            url, name="turnlog-audit", inbox_prefix=build_service_inbox(url)
+        ) as connection,
     ):
         log, blobs = JetStreamLog(connection=connection), JetStreamBlobStore(connection)
         found = await _load_withheld_text(

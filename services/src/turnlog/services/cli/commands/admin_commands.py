@@ -49,6 +49,17 @@ def show_config(
     print_settings(list_effective_settings(os.environ, data_dir), output)
 
 
+def provision_streams() -> None:
+    """Create the streams of NATS, and change those of an earlier release.
+
+    It takes TURNLOG_NATS_URL, with the login `provision`, and TURNLOG_REPLICAS.
+    """
+    from turnlog.services.cli.actions.stream_provision import provision_configured_streams
+
+    names = run_async(provision_configured_streams(os.environ))
+    typer.echo(f"ready: {', '.join(names)}")
+
+
 def rebuild_read_models(*, target: LogTarget) -> None:
     """Rebuild the read models from the log; readers see the old ones until it is done."""
     from turnlog.services.cli.actions.read_model_rebuild import rebuild_read_models

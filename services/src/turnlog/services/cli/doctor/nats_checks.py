@@ -12,7 +12,11 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from turnlog.events.errors import Refused, TurnlogError, Unavailable
-from turnlog.events.jetstream.nats_connection import NatsConnection, open_connection
+from turnlog.events.jetstream.nats_connection import (
+    NatsConnection,
+    build_service_inbox,
+    open_connection,
+)
 from turnlog.events.jetstream.stream_setup import RECORD_STREAMS, UNCOMPRESSED
 from turnlog.events.jetstream.stream_state import StreamLayout, fetch_stream_layout
 from turnlog.events.jetstream.work_queue import fetch_work_queue_state
@@ -41,7 +45,9 @@ async def check_nats(settings: ProcessSettings) -> tuple[CheckFinding, ...]:
     url = settings.nats_url.get_secret_value()
     answers = await fetch_servers(settings.nats_monitor)
     try:
-        async with open_connection(url, name="turnlog-doctor") as connection:
+        async with open_connection(
+            url, name="turnlog-doctor", inbox_prefix=build_service_inbox(url)
+        ) as connection:
             layouts = {each: await fetch_stream_layout(connection, each) for each in STREAMS}
             found = (
                 *await _check_connection(connection, settings),

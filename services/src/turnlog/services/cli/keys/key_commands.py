@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -129,6 +130,33 @@ def show_principal(*, target: ReadTarget, output: OutputOption = "table") -> Non
     from turnlog.services.cli.keys.key_view import render_principal
 
     show_answer(target, key_operations.fetch_principal(), render_principal, output)
+
+
+def write_nats_users(
+    directory: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[DIRECTORY]",
+            help="Where `users.conf` and `passwords.env` are written; without it the first is"
+            " printed.",
+        ),
+    ] = None,
+) -> None:
+    """Write the logins of NATS: one for each role, with what it may publish and subscribe to.
+
+    `users.conf` is included in the `authorization` of each nats-server, whose environment has the
+    passwords of `passwords.env`. Passwords that are there already are kept.
+    """
+    from turnlog.services.cli.actions.nats_users import PASSWORDS_FILE, USERS_FILE, write_users
+    from turnlog.services.platform.nats_logins import render_users
+
+    if directory is None:
+        typer.echo(render_users(), nl=False)
+        return
+    created = write_users(directory)
+    typer.echo(f"{directory / USERS_FILE}: include it in `authorization` of each server")
+    new = ", ".join(created) or "nothing new"
+    typer.echo(f"{directory / PASSWORDS_FILE}: {new}")
 
 
 def _format_expiry(days: int | None) -> str | None:

@@ -16,14 +16,12 @@ from typing import Final
 
 from turnlog.events.model.webhook_events import WebhookPlace
 from turnlog.events.store.ports import TokenStream
+from turnlog.events.subjects import LEASE_TENANT
 from turnlog.events.tokens import AttemptAbandoned, AttemptAlive
 from turnlog.services.webhooks.delivery.webhook_sender import DELIVERY_SECONDS
 
 LEASE_SECONDS: Final = 30.0
 """Seconds of silence after which another process may claim."""
-
-LEASE_TENANT: Final = "_webhooks"
-"""Where the signs of life are, in place of a tenant: no reader of a tenant's tokens sees them."""
 
 _CALL: Final = "webhook"
 
