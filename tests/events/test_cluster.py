@@ -27,7 +27,6 @@ from turnlog.events.jetstream.nats_connection import (
     open_connection,
 )
 from turnlog.events.jetstream.stream_setup import (
-    RECORD_STREAMS,
     UNCOMPRESSED_SINCE,
     StreamOptions,
     provision_streams,
@@ -35,6 +34,7 @@ from turnlog.events.jetstream.stream_setup import (
 from turnlog.events.store.ports import BatchAlreadyStored, BatchAppended
 from turnlog.events.subjects import (
     BLOBS_STREAM,
+    RECORD_STREAMS,
     SESSION_HISTORY,
     SESSIONS_STREAM,
     SNAPSHOTS_STREAM,

@@ -12,11 +12,12 @@ from turnlog.events.codec import encode_batch
 from turnlog.events.errors import Corrupt, Unavailable
 from turnlog.events.jetstream.jetstream_client import open_client
 from turnlog.events.jetstream.nats_connection import open_connection
-from turnlog.events.jetstream.stream_setup import RECORD_STREAMS, StreamOptions, provision_streams
+from turnlog.events.jetstream.stream_setup import StreamOptions, provision_streams
 from turnlog.events.jetstream.work_queue import WorkQueueOptions, ensure_work_queue
 from turnlog.events.model.turn_events import TurnCancelled, TurnReleased
 from turnlog.events.subjects import (
     BLOBS_STREAM,
+    RECORD_STREAMS,
     SESSIONS_STREAM,
     SNAPSHOTS_STREAM,
     TOKENS_STREAM,

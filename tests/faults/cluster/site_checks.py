@@ -28,8 +28,8 @@ from tests.support.processes.process_host import POLL_INTERVAL
 from tests.support.servers.nats_cluster import NODE_COUNT
 from turnlog.events.async_tasks import run_tasks
 from turnlog.events.errors import Unavailable
-from turnlog.events.jetstream.stream_setup import RECORD_STREAMS
 from turnlog.events.subjects import (
+    RECORD_STREAMS,
     SESSIONS_STREAM,
     SNAPSHOTS_STREAM,
     TOKENS_STREAM,

@@ -40,6 +40,20 @@ BLOBS_STREAM: Final = "BLOBS"
 SNAPSHOTS_STREAM: Final = "SNAPSHOTS"
 
 
+RECORD_STREAMS: Final = (
+    SESSIONS_STREAM,
+    LIBRARY_STREAM,
+    ALERTS_STREAM,
+    READS_STREAM,
+    BLOBS_STREAM,
+)
+"""The streams that are the record: none of their messages may ever be missing."""
+
+
+SERVICE_INBOX: Final = "_TURNLOG"
+"""What the inboxes of Turnlog's own processes begin with; a consumer's login sees none of them."""
+
+
 ALL_TOKEN_SUBJECTS: Final = "tokens.>"  # noqa: S105 - a subject
 
 

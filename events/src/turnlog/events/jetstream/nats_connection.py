@@ -26,6 +26,7 @@ from nats.aio.subscription import Subscription
 
 from turnlog.events.async_tasks import cancel_tasks
 from turnlog.events.errors import TurnlogError, Unavailable
+from turnlog.events.subjects import SERVICE_INBOX
 
 PENDING_BYTES: Final = 8 * 1024 * 1024
 """Bytes buffered for sending while the connection is down."""
@@ -259,9 +260,6 @@ async def answer_queries(
 ReconnectHook = Callable[[NatsConnection], Awaitable[None]]
 """Called after each reconnect; cancelled by the next disconnect and on leaving."""
 
-
-SERVICE_INBOX: Final = "_TURNLOG"
-"""What the inboxes of Turnlog's own processes begin with; a consumer's login sees none of them."""
 
 _INBOX_USER: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 

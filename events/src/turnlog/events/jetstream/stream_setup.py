@@ -56,16 +56,6 @@ JetStreamConfig = dict[str, JsonValue]
 DELETE_DENIALS: Final[JetStreamConfig] = {"deny_delete": True, "deny_purge": True}
 """Settings by which a stream keeps every message; a server can add them and never remove them."""
 
-RECORD_STREAMS: Final = (
-    SESSIONS_STREAM,
-    LIBRARY_STREAM,
-    ALERTS_STREAM,
-    READS_STREAM,
-    BLOBS_STREAM,
-)
-"""The streams that are the record: none of their messages may ever be missing."""
-
-
 UNCOMPRESSED: Final = "none"
 """The compression of a stream whose blocks are stored as they are."""
 

@@ -27,9 +27,11 @@ from turnlog.events.jetstream.direct_get import get_message
 from turnlog.events.jetstream.jetstream_client import JetStreamSnapshotStore
 from turnlog.events.jetstream.js_api import StreamInfo, fetch_stream_info
 from turnlog.events.jetstream.nats_connection import NatsConnection
-from turnlog.events.jetstream.stream_setup import RECORD_STREAMS
 from turnlog.events.store.ports import EventLog
-from turnlog.events.subjects import SESSIONS_STREAM
+from turnlog.events.subjects import (
+    RECORD_STREAMS,
+    SESSIONS_STREAM,
+)
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.read_your_writes import read_folded_sequence
 from turnlog.services.integrity.scrub_notes import RecordHole, ScrubNotes, SessionKey

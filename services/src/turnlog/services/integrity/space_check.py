@@ -18,7 +18,7 @@ from turnlog.events.jetstream.batch_append import NO_SPACE_CODES
 from turnlog.events.jetstream.jetstream_client import JetStreamSnapshotStore
 from turnlog.events.jetstream.js_api import JsApiError, StreamInfo, fetch_stream_info
 from turnlog.events.jetstream.nats_connection import NatsConnection
-from turnlog.events.jetstream.stream_setup import RECORD_STREAMS
+from turnlog.events.subjects import RECORD_STREAMS
 from turnlog.services.platform.nats_monitor import fetch_store_faults
 from turnlog.services.platform.process_health import PROBE_SESSION, RecentCheck
 

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final, Literal, get_args
 
-from turnlog.events.jetstream.nats_connection import SERVICE_INBOX
-from turnlog.events.jetstream.stream_setup import RECORD_STREAMS
 from turnlog.events.model.alert_events import ALERT_RULES_FAMILY
 from turnlog.events.model.installation.access_events import INSTALLATION_TENANT
 from turnlog.events.model.knowledge_events import KNOWLEDGE_FAMILY
@@ -37,8 +35,10 @@ from turnlog.events.subjects import (
     POSITIONS_SUBJECT,
     READ_HISTORY,
     READS_STREAM,
+    RECORD_STREAMS,
     REPUBLISH_PREFIX,
     SEARCH_SUBJECT,
+    SERVICE_INBOX,
     SESSION_HISTORY,
     SESSIONS_STREAM,
     SNAPSHOTS_STREAM,

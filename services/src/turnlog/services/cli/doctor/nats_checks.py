@@ -17,10 +17,14 @@ from turnlog.events.jetstream.nats_connection import (
     build_service_inbox,
     open_connection,
 )
-from turnlog.events.jetstream.stream_setup import RECORD_STREAMS, UNCOMPRESSED
+from turnlog.events.jetstream.stream_setup import UNCOMPRESSED
 from turnlog.events.jetstream.stream_state import StreamLayout, fetch_stream_layout
 from turnlog.events.jetstream.work_queue import fetch_work_queue_state
-from turnlog.events.subjects import SNAPSHOTS_STREAM, TOKENS_STREAM
+from turnlog.events.subjects import (
+    RECORD_STREAMS,
+    SNAPSHOTS_STREAM,
+    TOKENS_STREAM,
+)
 from turnlog.services.cli.doctor.check_findings import (
     CheckFinding,
     report_failure,
