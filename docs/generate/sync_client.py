@@ -15,6 +15,7 @@ PACKAGE = ROOT / "client/src/turnlog/client"
 DOCSTRINGS = {
     "client": "The blocking client of a service, written from `async_client` by `make docs`.",
     "connection": "The blocking connection, written from `async_connection` by `make docs`.",
+    "tenant_requests": "Requests about no session, written from `async_tenant_requests`.",
     "session_requests": "The requests of a session client, written from `async_session_requests`.",
 }
 """The docstring of each blocking module, by what its name has after `sync_`."""
@@ -22,8 +23,9 @@ DOCSTRINGS = {
 REPLACEMENTS = (
     (r"\bawait ", ""),
     (r"\basync (def|with|for)\b", r"\1"),
-    (r"\bAsync(TurnlogClient|SessionClient|SessionRequests|ServiceConnection)\b", r"\1"),
-    (r"\basync_(connection|session_requests)\b", r"sync_\1"),
+    (r"\bAsync(TurnlogClient|SessionClient|ServiceConnection)\b", r"\1"),
+    (r"\bAsync(SessionRequests|TenantRequests)\b", r"\1"),
+    (r"\basync_(connection|session_requests|tenant_requests)\b", r"sync_\1"),
     (r"\bhttpx\.AsyncClient\b", "httpx.Client"),
     (r"\bAsyncGenerator\[", "Generator["),
     (r"\bimport AsyncGenerator, Mapping", "import Generator, Mapping"),

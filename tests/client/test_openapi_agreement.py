@@ -91,6 +91,7 @@ def create_argument(parameter: inspect.Parameter) -> object:
         "ApprovalDecision": "approve",
         "FeedbackVote": "up",
         "SessionOrder": "near",
+        "ShareAccess": "read",
         "SessionFilters": {"text": "t", "user": "ann", "open": True},
     }
     return next(value for name, value in values.items() if kind.startswith(name))

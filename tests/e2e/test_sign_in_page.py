@@ -46,7 +46,7 @@ async def sign_in_with(browser: Browser, key: str) -> None:
     """Fill in the form and send it."""
     await browser.wait_for(FORM_SHOWN)
     await browser.run_script(build_input_script("#key", key, "input"))
-    await browser.run_script("document.querySelector('.sign-in').requestSubmit()")
+    await browser.run_script("document.querySelector('.sign-in form').requestSubmit()")
 
 
 async def test_a_browser_signs_in_sees_what_it_may_and_is_out_when_its_key_is_revoked(

@@ -257,6 +257,8 @@ async def test_client_manages_knowledge_quotas_and_usage(
         1,
         [True],
         [["1.1", True, 0]],
+        [[True, "read"]],
+        0,
         [1, ["typescript/ann"]],
         ["quota-exceeded", "input_tokens"],
     ]

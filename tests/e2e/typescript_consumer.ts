@@ -127,6 +127,12 @@ async function share(): Promise<void> {
   print(listed.sessions.map((each) => each.session === opened.session));
   const used = await turnlog.listUses(`turn:${opened.session}/1`, { session: opened.session });
   print(used.uses.map((use) => [use.call, use.reply, use.through.length]));
+  await opened.shareSession(`${user}/bo`, "submit");
+  await opened.endSharing(`${user}/bo`);
+  await opened.shareSession(`${user}/bo`);
+  print((await opened.fetchState()).shares.map((share) => [share.user === `${user}/bo`, share.access]));
+  const looks = await turnlog.withReason("Prüfung").listReads({ session: opened.session, what: "prompt" });
+  print(looks.reads.length);
   const { total, groups } = await turnlog.fetchUsage({ user, group_by: "user" });
   print([total.completed, groups.map((each) => each.group)]);
   await turnlog.setQuota(user, { input_tokens: 0 });

@@ -135,7 +135,11 @@ async def play_assistant(stand: RunningGateway) -> str:
     assert await submit_turn(stand, session, "Naïve — 你好 🙂?", "Oui.") == "completed"
     described = {"title": "What was first", "labels": ["replayed"], "metadata": {"round": 1}}
     assert (await stand.http.patch(session_path, json=described)).is_success
+    for access in ("read", "submit"):
+        shared = {"access": access}
+        assert (await stand.http.put(f"{session_path}/shares/ben", json=shared)).is_success
     await post_json(stand, f"{session_path}/close")
+    assert (await stand.http.delete(f"{session_path}/shares/ben")).is_success
     return session
 
 

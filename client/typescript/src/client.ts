@@ -46,6 +46,7 @@ export type QuotaLimits = Schemas["QuotaRequest"];
 export type QuotaAnswer = Schemas["QuotaView"];
 export type QuotaListAnswer = Schemas["QuotaPage"];
 export type UsageReportAnswer = Schemas["UsageReport"];
+export type ReadListAnswer = Schemas["ReadPage"];
 export type UseListAnswer = Schemas["UsePage"];
 /** A webhook as it is to be; what is left out selects everything, from now on. */
 export type WebhookForm = Pick<Schemas["AddWebhookRequest"], "name" | "url"> &
@@ -116,6 +117,9 @@ export type SearchOptions = Partial<Omit<Schemas["SearchKnowledgeRequest"], "tex
 export interface KnowledgeReadOptions {
   min_sequence?: number;
 }
+
+/** Which looks `listReads` returns, by default those of 31 days; times are RFC 3339. */
+export type ReadQuery = NonNullable<paths["/v1/reads"]["get"]["parameters"]["query"]>;
 
 /** How a stream is watched. */
 export interface WatchOptions {
@@ -368,6 +372,18 @@ export class TurnlogClient {
   /** Return a page of the tools of all sessions that wait for a person, newest first. */
   listApprovals(query: ApprovalQuery = {}): Promise<ApprovalListAnswer> {
     return this.send({ method: "GET", path: "/v1/approvals", query: { ...query } });
+  }
+
+  /** Return who looked at prompts, withheld texts, bundles and exports, the newest first. */
+  listReads(query: ReadQuery = {}): Promise<ReadListAnswer> {
+    return this.send({ method: "GET", path: "/v1/reads", query: { ...query } });
+  }
+
+  /** Return a client for the same service whose looks at prompts and exports say why. */
+  withReason(reason: string): TurnlogClient {
+    // A header has bytes, and `fetch` takes each of them as a character.
+    const value = String.fromCharCode(...new TextEncoder().encode(reason));
+    return new TurnlogClient(this.url, { ...this.headers, "Turnlog-Reason": value });
   }
 
   /** Return a page of the calls that had a source in their prompt: `turn:SESSION/3`. */
@@ -645,6 +661,16 @@ export class SessionClient {
   /** Change the title, the labels or the metadata; what is left out stays as it is. */
   describeSession(description: SessionDescription): Promise<CommandAnswer> {
     return this.turnlog.send(buildCommand(this.path, { ...description }, "PATCH"));
+  }
+
+  /** Let another user read the session, or take part in it with `submit`. */
+  shareSession(user: string, access: "read" | "submit" = "read"): Promise<CommandAnswer> {
+    return this.turnlog.send(buildCommand(`${this.path}/shares/${encodeURIComponent(user)}`, { access }, "PUT"));
+  }
+
+  /** End what a user may do in the session. */
+  endSharing(user: string): Promise<CommandAnswer> {
+    return this.turnlog.send(buildRemoval(`${this.path}/shares/${encodeURIComponent(user)}`));
   }
 
   /** Move to a phase; `carry` is what that phase is told of this one. */

@@ -21,7 +21,12 @@ from tests.projections.store.session_histories import (
 from turnlog.events.content import PlainText
 from turnlog.events.errors import Refused
 from turnlog.events.model.redaction_events import ReplyRedacted
-from turnlog.events.model.session_events import PhaseEntered, ProfileSwitched, SessionDescribed
+from turnlog.events.model.session_events import (
+    PhaseEntered,
+    ProfileSwitched,
+    SessionDescribed,
+    ShareChanged,
+)
 from turnlog.events.model.turn_events import TurnFailed, TurnSubmitted
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.store.engine import ReadModelStore
@@ -179,6 +184,22 @@ async def test_search_matches_the_given_title_beside_the_first_turn(
     await story.append_events(SessionDescribed(title=PlainText(text="")))
     assert await list_sessions(store, log, SessionQuery(q="holm")) == []
     assert await list_sessions(store, log, SessionQuery(q="harbour")) == ["a"]
+
+
+async def test_a_user_reaches_own_and_shared_sessions(
+    store: ReadModelStore, log: MemoryLog
+) -> None:
+    for session, owner in (("a", "ada"), ("b", "bo"), ("c", "ada"), ("d", "ada"), ("e", None)):
+        story = StoredSession(log=log, session=session)
+        await story.append_events(build_opened().model_copy(update={"owner": owner}))
+        if session in {"c", "d"}:
+            await story.append_events(ShareChanged(user="bo", access="read"))
+        if session == "d":
+            await story.append_events(ShareChanged(user="bo", access="none"))
+    assert await list_sessions(store, log, SessionQuery(reached_by="bo")) == ["c", "b"]
+    of_ada = SessionQuery(reached_by="bo", owner="ada")
+    assert await list_sessions(store, log, of_ada) == ["c"]
+    assert await list_sessions(store, log, SessionQuery(reached_by="ada")) == ["d", "c", "a"]
 
 
 async def test_sessions_are_found_by_the_labels_that_they_have_now(

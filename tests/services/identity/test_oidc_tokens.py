@@ -30,14 +30,14 @@ from tests.support.servers.oidc_issuer import (
 )
 from turnlog.contract.value_names import RoleName
 from turnlog.events.errors import Refused, Unavailable
+from turnlog.services.identity.issuer_documents import MAX_ANSWER_BYTES
 from turnlog.services.identity.issuer_keys import (
     DEAD_SECONDS,
-    MAX_ANSWER_BYTES,
     REFETCH_SECONDS,
     STALE_SECONDS,
     IssuerKeys,
 )
-from turnlog.services.identity.oidc_setup import map_role_names, open_oidc_verifier
+from turnlog.services.identity.oidc_setup import map_role_names, open_oidc_access
 from turnlog.services.identity.oidc_tokens import (
     CLOCK_SKEW,
     MAX_TOKEN_SIZE,
@@ -511,10 +511,11 @@ async def test_settings_of_a_gateway_make_its_verifier(
         "ROLES": "desk=operator, desk=auditor,*=caller",
     }.items():
         monkeypatch.setenv(f"TURNLOG_OIDC_{name}", value)
-    async with open_oidc_verifier(GatewaySettings()) as verifier:
-        assert verifier is not None
+    async with open_oidc_access(GatewaySettings()) as access:
+        assert access is not None
+        assert access.sign_in is None
         token = stand.issuer.create_token(org="acme", email="ada@acme.example", roles=["desk"])
-        principal = await verifier.verify_token(token)
+        principal = await access.verifier.verify_token(token)
     assert (principal.tenant, principal.user) == ("acme", "ada@acme.example")
     assert principal.roles == {"operator", "auditor", "caller"}
 
@@ -522,10 +523,10 @@ async def test_settings_of_a_gateway_make_its_verifier(
 async def test_gateway_without_an_issuer_has_no_verifier_and_one_without_audience_is_refused() -> (
     None
 ):
-    async with open_oidc_verifier(GatewaySettings()) as verifier:
-        assert verifier is None
+    async with open_oidc_access(GatewaySettings()) as access:
+        assert access is None
     with pytest.raises(Refused) as caught:
-        async with open_oidc_verifier(GatewaySettings(oidc_issuer="https://login.example")):
+        async with open_oidc_access(GatewaySettings(oidc_issuer="https://login.example")):
             pass
     assert caught.value.field == "TURNLOG_OIDC_AUDIENCE"
 
@@ -558,3 +559,34 @@ def test_gateway_without_an_issuer_does_not_import_pyjwt() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     assert done.stdout.strip() == b"False"
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"),
+    [
+        ({"oidc_client_id": "turnlog"}, "TURNLOG_OIDC_CLIENT_ID"),
+        (
+            {
+                "oidc_client_id": "turnlog",
+                "oidc_issuer": "https://login.example",
+                "oidc_audience": "turnlog",
+            },
+            "TURNLOG_OIDC_PAGE",
+        ),
+    ],
+)
+async def test_sign_in_at_an_issuer_that_lacks_a_setting_is_refused(
+    settings: dict[str, str], field: str
+) -> None:
+    with pytest.raises(Refused) as caught:
+        async with open_oidc_access(GatewaySettings.model_validate(settings)):
+            pass
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize(
+    "page", ["http://turnlog.example", "https://a.example/x", "https://u@a.example", "turnlog"]
+)
+def test_page_that_others_could_answer_for_is_refused(page: str) -> None:
+    with pytest.raises(ValueError, match="it must be an address"):
+        GatewaySettings.model_validate({"oidc_page": page})

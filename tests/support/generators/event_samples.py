@@ -98,6 +98,7 @@ from turnlog.events.model.session_events import (
     SessionDescribed,
     SessionOpened,
     SessionOrigin,
+    ShareChanged,
 )
 from turnlog.events.model.tool_events import (
     ApprovalDecided,
@@ -268,6 +269,8 @@ def _build_session_samples() -> dict[str, KnownEvent]:
             metadata={"thread": "t-17", "pinned": True},
         ),
         "session-described-empty": SessionDescribed(title=PlainText(text=""), labels=()),
+        "share-changed": ShareChanged(user="ben", access="submit"),
+        "share-changed-ended": ShareChanged(user="ben", access="none"),
         "blueprint-moved": BlueprintMoved(
             before=BlueprintRef(name="assistant", version=3, digest=compute_digest("blueprint")),
             blueprint=BlueprintRef(

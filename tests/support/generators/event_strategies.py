@@ -42,6 +42,7 @@ from turnlog.events.model.session_events import (
     SessionClosed,
     SessionDescribed,
     SessionOpened,
+    ShareChanged,
 )
 from turnlog.events.model.tool_events import (
     ApprovalDecided,
@@ -157,6 +158,11 @@ EVENT_STRATEGIES: dict[type[KnownEvent], st.SearchStrategy[KnownEvent]] = {
         title=st.none() | CONTENTS,
         labels=st.none() | st.sampled_from([(), ("one",), ("two", "one")]),
         metadata=st.none() | st.sampled_from([{}, {"key": 1}, {"key": [None]}]),
+    ),
+    ShareChanged: st.builds(
+        ShareChanged,
+        user=st.sampled_from(["ann", "ben"]),
+        access=st.sampled_from(["read", "submit", "none"]),
     ),
     SessionClosed: st.builds(SessionClosed, reason=st.just("done")),
     PromptsSnapshotted: st.builds(

@@ -34,13 +34,14 @@ async def run_turnlog_up(
     *,
     output_file: Path | None = None,
     variables: Mapping[str, str] = NO_VARIABLES,
+    address: str = "127.0.0.1:0",
 ) -> AsyncGenerator[TurnlogUp]:
     """Start `turnlog up` in the host's folder, wait until it accepts work, and stop it at the end.
 
     If the process still runs after the body, every recorded prompt must be reproducible from its
     log.
     """
-    words = ("up", "--data-dir", str(host.folder / "data"), "--http", "127.0.0.1:0")
+    words = ("up", "--data-dir", str(host.folder / "data"), "--http", address)
     process = await host.start_process(*words, output_file=output_file, variables=variables)
     ready_file = host.folder / "data/ready.json"
     addresses = json.loads(await wait_for_file(ready_file, process))

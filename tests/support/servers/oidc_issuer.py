@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
+import re
+import secrets
 import time
-from base64 import urlsafe_b64encode
+from base64 import b64decode, urlsafe_b64encode
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
@@ -68,6 +72,14 @@ class OidcIssuer:
     """What every answer waits for; set unless a test clears it."""
     fetched: list[str] = field(default_factory=list[str])
     """The paths that were fetched."""
+    client_secret: str | None = None
+    """The secret of the client that exchanges codes; None for a public client."""
+    denies: bool = False
+    """Whether the person at the browser does not let the client in."""
+    token_changes: dict[str, Any] = field(default_factory=dict[str, Any])
+    """What is otherwise in the tokens that codes are exchanged for."""
+    codes: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
+    """The requests that codes were made for; a code is exchanged once."""
 
     def create_token(
         self,
@@ -89,14 +101,63 @@ class OidcIssuer:
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(ConnectionError, asyncio.IncompleteReadError):
             head = (await reader.readuntil(b"\r\n\r\n")).decode()
-            path = head.split(" ")[1]
-            self.fetched.append(path)
+            path = urlsplit(head.split(" ")[1])
+            self.fetched.append(path.path)
+            sent = re.search(r"(?i)content-length: *([0-9]+)", head)
+            form = (await reader.readexactly(int(sent[1]))).decode() if sent else ""
             await self.gate.wait()
-            body = self.answer if self.answer and path == "/keys" else self._build_body(path)
+            status, headers, body = self.status, "", b""
+            if path.path == "/authorize":
+                status, headers = "303 See Other", f"Location: {self._authorize(path.query)}\r\n"
+            elif path.path == "/token":
+                status, body = self._exchange_code(head, dict(parse_qsl(form)))
+            else:
+                is_replaced = self.answer is not None and path.path == "/keys"
+                body = self.answer or b"" if is_replaced else self._build_body(path.path)
             length = f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-            writer.write(f"HTTP/1.1 {self.status}\r\n{length}".encode() + body)
+            writer.write(f"HTTP/1.1 {status}\r\n{headers}{length}".encode() + body)
             await writer.drain()
         writer.close()
+
+    def _authorize(self, query: str) -> str:
+        """Return where a browser is sent back to: the person signs in at once."""
+        asked = dict(parse_qsl(query))
+        assert (asked["response_type"], asked["code_challenge_method"]) == ("code", "S256")
+        answer = {"state": asked["state"], "session_state": "1", "iss": self.address}
+        if self.denies:
+            answer["error"] = "access_denied"
+        else:
+            answer["code"] = secrets.token_urlsafe(16)
+            self.codes[answer["code"]] = asked
+        return f"{asked['redirect_uri']}?{urlencode(answer)}"
+
+    def _exchange_code(self, head: str, form: dict[str, str]) -> tuple[str, bytes]:
+        asked = self.codes.pop(form.get("code", ""), None)
+        challenge = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
+        is_proven = asked is not None and all(
+            (
+                form.get("grant_type") == "authorization_code",
+                form.get("redirect_uri") == asked["redirect_uri"],
+                form.get("client_id") == asked["client_id"],
+                encode_segment(challenge) == asked["code_challenge"],
+                self._has_secret(head, asked["client_id"]),
+            )
+        )
+        if asked is None or not is_proven:
+            return "400 Bad Request", b'{"error": "invalid_grant"}'
+        claims: dict[str, Any] = {
+            "nonce": asked["nonce"],
+            "aud": asked["client_id"],
+        } | self.token_changes
+        tokens = {"id_token": self.create_token(**claims), "access_token": self.create_token()}
+        return "200 OK", json.dumps(tokens | {"token_type": "Bearer"}).encode()
+
+    def _has_secret(self, head: str, client: str) -> bool:
+        sent = re.search(r"(?i)authorization: *basic +(\S+)", head)
+        if self.client_secret is None:
+            return sent is None
+        expected = f"{quote(client, safe='')}:{quote(self.client_secret, safe='')}"
+        return sent is not None and b64decode(sent[1]).decode() == expected
 
     def _build_body(self, path: str) -> bytes:
         if path == "/keys":
@@ -104,6 +165,8 @@ class OidcIssuer:
         discovery = {
             "issuer": self.named or self.address,
             "jwks_uri": self.keys_address or f"{self.address}/keys",
+            "authorization_endpoint": f"{self.address}/authorize",
+            "token_endpoint": f"{self.address}/token",
         }
         return json.dumps(discovery).encode()
 

@@ -33,7 +33,7 @@ from turnlog.contract.turn_payloads import (
     SubmittedTurn,
     UndecidedTurnView,
 )
-from turnlog.contract.value_names import ApprovalDecision, FeedbackVote, SessionOrder
+from turnlog.contract.value_names import ApprovalDecision, FeedbackVote, SessionOrder, ShareAccess
 
 AnswerT = TypeVar("AnswerT")
 
@@ -238,6 +238,20 @@ def parse_unsettled(response: httpx.Response) -> UndecidedTurnView | SubmittedTu
         return known.validate_json(response.content, extra="ignore")
     except ValidationError as error:
         raise create_form_error(error) from None
+
+
+def share_session(
+    session: str, user: str, access: ShareAccess = "read"
+) -> ClientOperation[CommandResult]:
+    """Let another user read the session or take part in it."""
+    path = format_path(api_paths.SHARE, session=session, user=user)
+    return build_command(path, {"access": access}, CommandResult, "PUT")
+
+
+def end_sharing(session: str, user: str) -> ClientOperation[CommandResult]:
+    """End what a user may do in the session."""
+    path = format_path(api_paths.SHARE, session=session, user=user)
+    return build_command(path, None, CommandResult, "DELETE")
 
 
 def cancel_turn(session: str, turn: int | None = None) -> ClientOperation[CommandResult]:

@@ -1,4 +1,4 @@
-"""Which sessions a list contains: the conditions that both clients take."""
+"""Which sessions or looks a list contains: the conditions that both clients take."""
 
 from __future__ import annotations
 
@@ -44,3 +44,22 @@ class SessionFilters(TypedDict, total=False):
     """The digest of a text it is pinned to."""
     open: bool | None
     """Whether it is not closed."""
+
+
+class ReadFilters(TypedDict, total=False):
+    """Conditions that the listed looks meet, and the page of them."""
+
+    actor: str | None
+    """Who looked: `user:` or `key:` and a name."""
+    session: str | None
+    """The session that was looked at."""
+    what: str | None
+    """The kind, such as `prompt` or `bundle`."""
+    since: datetime | None
+    """At or after this time, which needs a zone; by default those of 31 days."""
+    until: datetime | None
+    """Before this time, which needs a zone."""
+    before: str | None
+    """The `next` of the page before this one."""
+    limit: int | None
+    """Most looks of a page: 1,000, and 100 by default."""

@@ -18,7 +18,7 @@ from turnlog.contract.turn_payloads import (
     HistoryView,
     SubmittedTurn,
 )
-from turnlog.contract.value_names import ApprovalDecision, FeedbackVote
+from turnlog.contract.value_names import ApprovalDecision, FeedbackVote, ShareAccess
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,16 @@ class SessionRequests:
         operation = operations.submit_turn(
             session=self.session, text=text, parts=parts, inputs=inputs, meta=meta, user=user
         )
+        return self.turnlog.send(operation)
+
+    def share_session(self, user: str, access: ShareAccess = "read") -> CommandResult:
+        """Let another user read the session or take part in it."""
+        operation = operations.share_session(self.session, user, access)
+        return self.turnlog.send(operation)
+
+    def end_sharing(self, user: str) -> CommandResult:
+        """End what a user may do in the session."""
+        operation = operations.end_sharing(self.session, user)
         return self.turnlog.send(operation)
 
     def cancel_turn(self, turn: int | None = None) -> CommandResult:

@@ -23,6 +23,7 @@ CHOICES: Final = "/v1/sessions/{session}/choices"
 PHASE: Final = "/v1/sessions/{session}/phase"
 PROFILE: Final = "/v1/sessions/{session}/profile"
 TOOL_SCHEMAS: Final = "/v1/sessions/{session}/schemas"
+SHARE: Final = "/v1/sessions/{session}/shares/{user:path}"
 SESSION_BLUEPRINT: Final = "/v1/sessions/{session}/blueprint"
 
 # Turns
@@ -116,6 +117,8 @@ KEY: Final = "/v1/keys/{name}"
 ROTATE_KEY: Final = "/v1/keys/{name}/rotate"
 PRINCIPAL: Final = "/v1/principal"
 SIGN_IN: Final = "/v1/sign-in"
+SIGN_IN_AT_ISSUER: Final = "/v1/sign-in/issuer"
+SIGN_IN_RETURN: Final = "/v1/sign-in/return"
 BROWSER_TOKENS: Final = "/v1/sessions/{session}/tokens"
 # The log of reads
 READS: Final = "/v1/reads"

@@ -6,6 +6,7 @@ from typing import Literal
 
 from turnlog.contract.payload_models import JsonObject, ResponseModel
 from turnlog.contract.usage_payloads import SessionUsage
+from turnlog.contract.value_names import ShareAccess
 
 
 class OriginRow(ResponseModel):
@@ -64,6 +65,15 @@ class PendingApproval(ResponseModel):
     """The digest of its arguments; a decision names it as `shown`."""
     deadline: str
     """Without a decision by then the tool is refused."""
+
+
+class ShareView(ResponseModel):
+    """A user whom a session is shared with."""
+
+    user: str
+    """The user."""
+    access: ShareAccess
+    """What the user may do."""
 
 
 class OpenTurnView(ResponseModel):
@@ -148,6 +158,8 @@ class SessionView(ResponseModel):
     """The application's own values."""
     owner: str | None = None
     """The user whose session it is; null for one that belongs to no user."""
+    shares: tuple[ShareView, ...] = ()
+    """The users whom it is shared with."""
     unreadable: UnreadableMessage | None = None
     """What is stored behind the last event and is none, so that nothing can follow."""
 

@@ -25,7 +25,7 @@ from turnlog.contract.request_values import (
     ShortName,
     TurnNumber,
 )
-from turnlog.contract.value_names import ApprovalDecision, FeedbackVote, TurnRole
+from turnlog.contract.value_names import ApprovalDecision, FeedbackVote, ShareAccess, TurnRole
 
 
 class OpenSessionRequest(RequestModel):
@@ -64,6 +64,13 @@ class DescribeSessionRequest(PatchModel):
     """All labels from now on; null or an empty list removes them."""
     metadata: JsonObject | None = None
     """A JSON merge patch of the metadata (RFC 7396): null removes a key, or all of them."""
+
+
+class ShareSessionRequest(RequestModel):
+    """Says what another user may do in a session."""
+
+    access: ShareAccess = "read"
+    """`read`, or `submit` to take part in it too."""
 
 
 class ForkSessionRequest(RequestModel):

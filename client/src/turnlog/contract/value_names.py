@@ -35,6 +35,9 @@ budget, the dearest, or the one with most failed turns.
 FeedbackVote = Literal["up", "down", "none"]
 """A vote; `none` takes the vote before it back."""
 
+ShareAccess = Literal["read", "submit"]
+"""What a user may do in a session that another one shares: read it, or take part in it."""
+
 RoleName = Literal["caller", "watcher", "operator", "auditor", "administrator"]
 """What a principal is for."""
 

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         SessionClosed,
         SessionDescribed,
         SessionOpened,
+        ShareChanged,
     )
     from turnlog.events.model.tool_events import (
         ApprovalDecided,
@@ -156,6 +157,7 @@ __all__ = [
     "SessionClosed",
     "SessionDescribed",
     "SessionOpened",
+    "ShareChanged",
     "StepPlanned",
     "SummaryBegun",
     "SummaryFailed",

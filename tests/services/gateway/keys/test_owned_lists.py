@@ -35,6 +35,19 @@ async def test_lists_have_the_own_sessions_only(stand: RunningGateway) -> None:
         assert {*await list_owned(gateway, ada)} == {*mine}
         assert {*await list_owned(gateway, ada, "?owner=ada")} == {*mine}
         assert await list_owned(gateway, bo) == [other]
-        for query, code in (("?owner=bo", "not-permitted"), (awaited, "unknown-session")):
-            refused = await send(gateway, ada, "GET", f"/v1/sessions{query}")
-            assert refused.json()["code"] == code
+        assert await list_owned(gateway, ada, "?owner=bo") == []
+        refused = await send(gateway, ada, "GET", f"/v1/sessions{awaited}")
+        assert refused.json()["code"] == "unknown-session"
+
+
+async def test_lists_have_what_others_share(stand: RunningGateway) -> None:
+    async with start_key_gateway(stand) as gateway:
+        ada, bo = await create_users(gateway, f"ada-{uuid.uuid4().hex}", f"bo-{uuid.uuid4().hex}")
+        shown = (await send(gateway, bo, "GET", "/v1/principal")).json()
+        shared, _ = await open_session(gateway, ada), await open_session(gateway, ada)
+        path = f"/v1/sessions/{shared}/shares/{shown['user']}"
+        for method, found in (("PUT", [shared]), ("DELETE", [])):
+            done = await send(gateway, ada, method, path)
+            awaited = f"?min_sequence={shared}:{done.json()['sequence']}"
+            await list_owned(gateway, ada, awaited)
+            assert await list_owned(gateway, bo) == found

@@ -101,6 +101,15 @@ class SignInRequest(RequestModel):
     """A key; the answer keeps it in a cookie that no script can read."""
 
 
+class SignInWays(ResponseModel):
+    """How a browser may sign in."""
+
+    key: bool
+    """Whether a key signs in."""
+    issuer: str | None
+    """The issuer that a browser is sent to; null for none."""
+
+
 class CreateBrowserTokenRequest(RequestModel):
     """Creates a token for a browser, at one session."""
 

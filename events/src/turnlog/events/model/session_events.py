@@ -94,6 +94,19 @@ class SessionDescribed(EventModel):
     """All metadata from now on."""
 
 
+class ShareChanged(EventModel):
+    """The session is shared with another user, in another way than before, or no more."""
+
+    type: ClassVar[str] = "turnlog.share-changed.v1"
+    leaf: ClassVar[str] = "session"
+    sentence: ClassVar[str] = "{user} · {access}"
+
+    user: str
+    """The user who is let in."""
+    access: Literal["read", "submit", "none"]
+    """What the user may do from now on; `none` ends it."""
+
+
 class BlueprintMoved(EventModel):
     """The session uses another version of its blueprint from now on.
 
@@ -183,6 +196,11 @@ class PhaseEntered(EventModel):
 
 
 KnownSessionEvent = (
-    SessionOpened | SessionDescribed | BlueprintMoved | ProfileSwitched | SessionClosed
+    SessionOpened
+    | SessionDescribed
+    | ShareChanged
+    | BlueprintMoved
+    | ProfileSwitched
+    | SessionClosed
 )
 """The events of sessions that this release writes and reads."""

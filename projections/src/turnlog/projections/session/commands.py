@@ -39,6 +39,7 @@ from turnlog.projections.session.open_turn import (
 )
 from turnlog.projections.session.reference_inheritance import ResolvedReferences
 from turnlog.projections.session.session_description import NO_DESCRIPTION, SessionDescription
+from turnlog.projections.session.session_owner import ShareSession
 from turnlog.projections.session.tool_uses import ToolUse
 from turnlog.projections.tools.parsed_plan import ParsedPlan
 
@@ -573,6 +574,7 @@ TurnCommand = (
     | CancelTurn
     | CloseSession
     | DescribeSession
+    | ShareSession
     | ExcludeTurn
     | RestoreTurn
     | DisplayTurn

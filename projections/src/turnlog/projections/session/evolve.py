@@ -39,6 +39,7 @@ from turnlog.events.model.session_events import (
     SessionClosed,
     SessionDescribed,
     SessionOpened,
+    ShareChanged,
 )
 from turnlog.events.model.tool_events import (
     ApprovalDecided,
@@ -209,6 +210,17 @@ def _apply_description(
     return state if event.metadata is None else replace(state, metadata=event.metadata)
 
 
+def _apply_share_changed(
+    state: SessionState, recorded: RecordedEvent, event: ShareChanged
+) -> SessionState:
+    if recorded.envelope.copyof is not None:
+        return state  # Its origin was shared, and a fork is not.
+    shares = {user: access for user, access in state.shares.items() if user != event.user}
+    if event.access != "none":
+        shares[event.user] = event.access
+    return replace(state, shares=shares)
+
+
 def _apply_blueprint_moved(
     state: SessionState, recorded: RecordedEvent, event: BlueprintMoved
 ) -> SessionState:
@@ -282,6 +294,8 @@ def _apply_event(state: SessionState, recorded: RecordedEvent) -> SessionState:
             return replace(state, closed=True)
         case SessionDescribed() as event:
             return _apply_description(state, recorded, event)
+        case ShareChanged() as event:
+            return _apply_share_changed(state, recorded, event)
         case PlanMade() | StepPlanned() | ToolCalled() | ToolStarted() | ToolReturned() as event:
             return apply_turn_progress(state, recorded, event)
         case ApprovalRequested() | ApprovalDecided() | ChildSettled() as event:

@@ -1,6 +1,9 @@
-"""Whose session it is."""
+"""Whose session it is, and with whom it is shared."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
 
 from turnlog.events.envelope import USER_ACTOR_PREFIX, RecordedEvent
 from turnlog.events.model.session_events import SessionOpened
@@ -12,3 +15,11 @@ def find_owner(recorded: RecordedEvent, event: SessionOpened) -> str | None:
         return event.owner
     actor = recorded.envelope.actor
     return actor.removeprefix(USER_ACTOR_PREFIX) if actor.startswith(USER_ACTOR_PREFIX) else None
+
+
+@dataclass(frozen=True, slots=True)
+class ShareSession:
+    """Say what another user may do in the session."""
+
+    user: str
+    access: Literal["read", "submit", "none"]

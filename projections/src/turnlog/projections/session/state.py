@@ -26,7 +26,7 @@ from turnlog.projections.session.token_counts import CountCorrection
 from turnlog.projections.session.tool_uses import PriorToolResults
 from turnlog.projections.session.turn_summaries import HistorySummary
 
-FOLD_VERSION: Final = 27
+FOLD_VERSION: Final = 28
 """Raise it whenever the fold yields another state for the same events; this voids old snapshots."""
 
 MAX_RECENT_TURNS: Final = 512
@@ -295,6 +295,10 @@ class SessionState:
     """The application's own values."""
     owner: str | None = None
     """The user whose session it is; None for one that belongs to no user."""
+    shares: dict[str, Literal["read", "submit"]] = field(
+        default_factory=dict[str, Literal["read", "submit"]]
+    )
+    """The other users whom it is shared with, and what each may do."""
 
     @property
     def unsettled_turns(self) -> tuple[TurnSubmission, ...]:

@@ -33,7 +33,7 @@ from turnlog.events.errors import Corrupt, TooLarge
 from turnlog.events.store.ports import EventLog, LogIdentity, SnapshotStore
 from turnlog.projections.session.frozen_copies import replace
 from turnlog.projections.session.state import FOLD_VERSION, SessionState
-from turnlog.services.platform.nats_server import write_private_file
+from turnlog.services.platform.private_files import write_private_file
 from turnlog.services.platform.process_settings import AllInOneSettings
 
 # Loading the snapshot of a session of 1,201 events takes below 1 ms of processor time. Folding it

@@ -9,6 +9,7 @@ from typing import Final
 
 import typer
 
+from turnlog.services.cli.accounts import account_commands
 from turnlog.services.cli.alerts import alert_commands
 from turnlog.services.cli.approvals import approval_commands
 from turnlog.services.cli.blueprints import blueprint_commands
@@ -55,6 +56,7 @@ COMMAND_GROUPS: Final = {
     "quota": "Quotas: what users may use, and what is left.",
     "alerts": "Alerts: figures that are measured once a minute, and what is too high.",
     "keys": "Keys: who may sign in to the service, and what each may do.",
+    "accounts": "Accounts: services with the keys that this command line signs in with.",
     "webhooks": "Webhooks: events that are delivered to addresses of your own.",
     "knowledge": "Knowledge: collections of cases and documents that turns retrieve.",
     "segments": "Segments: stored texts that prompts include.",
@@ -153,6 +155,9 @@ COMMAND_SECTIONS: Final = (
             CommandEntry("keys revoke", key_commands.revoke_key),
             CommandEntry("keys whoami", key_commands.show_principal),
             CommandEntry("keys nats", key_commands.write_nats_users),
+            CommandEntry("accounts add", account_commands.add_account),
+            CommandEntry("accounts list", account_commands.list_accounts),
+            CommandEntry("accounts remove", account_commands.remove_account),
             CommandEntry("webhooks add", webhook_commands.add_webhook),
             CommandEntry("webhooks list", webhook_commands.list_webhooks),
             CommandEntry("webhooks deliveries", webhook_commands.show_deliveries),

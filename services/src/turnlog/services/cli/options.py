@@ -70,19 +70,22 @@ URL_VARIABLE: Final = "TURNLOG_URL"
 """The variable that commands take the address of a service from."""
 
 
-KEY_VARIABLE: Final = "TURNLOG_KEY"
-"""The variable that commands take their key from; an option would show it to the whole machine."""
-
-
-def _prefer_named_directory(context: typer.Context, url: str | None) -> str | None:
-    """Return the URL, but not that of the variable where the command line names a directory.
+def _choose_address(context: typer.Context, url: str | None) -> str | None:
+    """Return the URL, but not that of a variable where the command line names a directory.
 
     Options of the command line are read before those that only a variable sets.
     """
     sources = (context.get_parameter_source(name) for name in ("url", "data_dir"))
     url_source, directory_source = (source.name if source else None for source in sources)
     is_overruled = (url_source, directory_source) == ("ENVIRONMENT", "COMMANDLINE")
-    return None if is_overruled else url
+    if is_overruled:
+        return None
+    if url is not None or directory_source == "COMMANDLINE":
+        return url
+    from turnlog.services.cli.account_file import find_chosen_account  # noqa: PLC0415
+
+    account = find_chosen_account()
+    return None if account is None else account.url
 
 
 UrlOption = Annotated[
@@ -91,7 +94,7 @@ UrlOption = Annotated[
         "--url",
         metavar="URL",
         envvar=URL_VARIABLE,
-        callback=_prefer_named_directory,
+        callback=_choose_address,
         help="Address of a running service.",
     ),
 ]

@@ -58,7 +58,7 @@ from turnlog.services.http.problem_details import (
 from turnlog.services.http.request_checks import check_body, check_query
 from turnlog.services.http.request_origin import RequestOriginMiddleware, list_own_hosts
 from turnlog.services.http.request_pacing import RequestPacing
-from turnlog.services.keys import key_routes, sign_in_routes
+from turnlog.services.keys import issuer_routes, key_routes, sign_in_routes
 from turnlog.services.knowledge import knowledge_routes
 from turnlog.services.media import media_routes
 from turnlog.services.overrides import override_routes
@@ -91,6 +91,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     quota_routes.router,
     key_routes.router,
     sign_in_routes.router,
+    issuer_routes.router,
     webhook_routes.router,
     alert_routes.router,
     read_routes.router,

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from turnlog.services.http.authentication import OpenRequests
 from turnlog.services.identity.authenticator import Authenticator
+from turnlog.services.identity.oidc_setup import OidcAccess
 from turnlog.services.identity.rate_limits import RateLimits, RequestRates
 from turnlog.services.platform.process_settings import GatewaySettings
 from turnlog.services.platform.telemetry.traces import Tracing
@@ -21,9 +21,6 @@ from turnlog.services.use_cases.use_case_composition import (
     UseCases,
     build_use_cases,
 )
-
-if TYPE_CHECKING:  # PyJWT is loaded only where an issuer is configured.
-    from turnlog.services.identity.oidc_tokens import OidcVerifier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +40,7 @@ def build_dependencies(
     settings: GatewaySettings,
     parts: UseCaseParts,
     tracing: Tracing,
-    oidc: OidcVerifier | None = None,
+    oidc: OidcAccess | None = None,
 ) -> GatewayDependencies:
     """Return what a gateway works with, its use cases built from these parts."""
     return GatewayDependencies(

@@ -26,7 +26,7 @@ from turnlog.services.gateway.dependencies import GatewayDependencies, build_dep
 from turnlog.services.http.http_protocol import create_http_protocol
 from turnlog.services.identity.authenticator import check_listener, has_credentials
 from turnlog.services.identity.browser_tokens import BrowserTokens
-from turnlog.services.identity.oidc_setup import open_oidc_verifier
+from turnlog.services.identity.oidc_setup import open_oidc_access
 from turnlog.services.integrity.folded_positions import RowPositions, answer_position_requests
 from turnlog.services.integrity.log_guard import LogGuard
 from turnlog.services.integrity.log_health import create_log_checks
@@ -79,7 +79,7 @@ async def run_gateway(
                 settings, guarded, store, projection_signal, record=record, health_checks=checks
             )
             async with (
-                open_oidc_verifier(settings) as oidc,
+                open_oidc_access(settings) as oidc,
                 run_tasks(_check_integrity(store)),
                 guard.run_checks(),
                 record.run_checks(),

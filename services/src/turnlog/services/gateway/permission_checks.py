@@ -15,6 +15,7 @@ from turnlog.events.errors import Refused
 from turnlog.events.ids import validate_id
 from turnlog.projections.session.decide import refuse_unknown_session
 from turnlog.projections.store.read.session_queries import SessionQuery
+from turnlog.services.http.authentication import note_recheck
 from turnlog.services.http.request_tenant import get_principal
 from turnlog.services.identity.permissions import (
     OPEN_PATHS,
@@ -22,6 +23,7 @@ from turnlog.services.identity.permissions import (
     Permission,
     find_permission,
     has_permission,
+    is_within_share,
     is_within_token,
     list_allowed_roles,
     reaches_own_sessions_only,
@@ -61,24 +63,36 @@ async def check_session_reach(request: Request) -> None:
 
 
 async def require_session_reach(request: Request, session: str) -> None:
-    """Raise `Refused` `unknown-session` for a session that the sender does not reach."""
+    """Raise `Refused` for a session that does not exist for the sender, or not for this request.
+
+    A stream that is read by whom the session is shared with ends when that ends.
+    """
     principal = await get_principal(request)
     if not reaches_own_sessions_only(principal):
         return
     sessions: SessionReading = request.app.state.use_cases.sessions
-    owner = await sessions.load_owner(principal.tenant, validate_id(session, "session"))
-    if owner != principal.user:
-        raise refuse_unknown_session()
+    name, path = validate_id(session, "session"), str(request.scope["route"].path)
+
+    async def require_shared_reach() -> None:
+        access = await sessions.load_share(principal.tenant, name, principal.user)
+        needed = find_permission(path, request.method)
+        if access is None:
+            raise refuse_unknown_session()
+        if needed is None or not is_within_share(access, path, needed):
+            detail = f"the session is shared with you to {access} only"
+            raise Refused("not-permitted", detail, field="Authorization", fix="ask its owner")
+
+    if await sessions.is_owned_by(principal.tenant, name, principal.user):
+        return
+    await require_shared_reach()
+    note_recheck(request, require_shared_reach)
 
 
 def narrow_to_own(principal: Principal, query: SessionQuery) -> SessionQuery:
     """Return a query that selects only sessions which a principal reaches."""
     if not reaches_own_sessions_only(principal):
         return query
-    if query.owner not in {None, principal.user}:
-        what = "a list of another user's sessions"
-        raise create_permission_refusal(what, "sessions:all", principal, field="owner")
-    return replace(query, owner=principal.user)
+    return replace(query, reached_by=principal.user)
 
 
 def _reaches_quota(principal: Principal, user: str) -> bool:

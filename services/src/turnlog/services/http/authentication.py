@@ -8,7 +8,7 @@ key is revoked or its token expires: the client connects again, and is refused.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -16,11 +16,12 @@ from typing import Final
 
 import structlog
 from starlette.datastructures import Headers
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from turnlog.contract.api_paths import API
 from turnlog.events.async_tasks import run_tasks
-from turnlog.events.errors import TurnlogError
+from turnlog.events.errors import Refused, TurnlogError
 from turnlog.services.http.headers import SSE_MEDIA_TYPE
 from turnlog.services.http.problem_details import create_error_response
 from turnlog.services.http.streamed_bodies import StreamedBody
@@ -35,6 +36,15 @@ CHECK_INTERVAL: Final = 0.5
 _log = structlog.get_logger("turnlog.identity")
 
 
+RecheckReach = Callable[[], Awaitable[None]]
+"""Raises `Refused` if its sender may not go on with a request."""
+
+
+def note_recheck(request: Request, recheck: RecheckReach) -> None:
+    """Have a request end while it is being answered once `recheck` refuses it."""
+    request.state.rechecks.append(recheck)
+
+
 class SignInEnded(Exception):
     """The principal of a request is let in no more."""
 
@@ -43,6 +53,8 @@ class SignInEnded(Exception):
 class _OpenRequest:
     principal: Principal
     scope: asyncio.Timeout
+    checks: list[RecheckReach]
+    """What a route has added to the check of the principal."""
 
 
 @dataclass
@@ -54,10 +66,12 @@ class OpenRequests:
     _open: set[_OpenRequest] = field(init=False, default_factory=set[_OpenRequest])
 
     @asynccontextmanager
-    async def run_request(self, principal: Principal) -> AsyncGenerator[None]:
+    async def run_request(
+        self, principal: Principal, checks: list[RecheckReach]
+    ) -> AsyncGenerator[None]:
         """Run a request; raises `SignInEnded` when its principal is let in no more."""
         scope = asyncio.timeout(None)
-        request = _OpenRequest(principal, scope)
+        request = _OpenRequest(principal, scope, checks)
         try:
             async with scope:
                 self._open.add(request)
@@ -91,8 +105,18 @@ class OpenRequests:
             principal = request.principal
             if principal not in verdicts:
                 verdicts[principal] = await self.authenticator.is_still_valid(principal)
-            if not verdicts[principal] and request in self._open:
+            is_valid = verdicts[principal] and await _is_still_reached(request.checks)
+            if not is_valid and request in self._open:
                 request.scope.reschedule(asyncio.get_running_loop().time())
+
+
+async def _is_still_reached(checks: Sequence[RecheckReach]) -> bool:
+    try:
+        for check in checks:
+            await check()
+    except Refused:
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +144,7 @@ class AuthenticationMiddleware:
         except TurnlogError as error:
             await self._refuse(error, scope, receive, send)
             return
-        scope.setdefault("state", {})["principal"] = principal
+        scope.setdefault("state", {}).update(principal=principal, rechecks=[])
         if is_open or principal.sign_in in {"none", "root-key"}:
             await self.app(scope, receive, send)
             return
@@ -154,7 +178,8 @@ class AuthenticationMiddleware:
             await send(message)
 
         try:
-            async with self.open_requests.run_request(principal):
+            checks = scope["state"]["rechecks"]
+            async with self.open_requests.run_request(principal, checks):
                 await self.app(scope, receive, send_and_note)
         except SignInEnded:
             if has_begun:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from hmac import compare_digest
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from turnlog.contract.request_values import USER_NAME_FORM
@@ -25,12 +25,10 @@ from turnlog.events.errors import Refused, TurnlogError
 from turnlog.projections.access.access_keys import AccessKey
 from turnlog.services.identity.access_key_service import KEY_PREFIX, AccessKeyService
 from turnlog.services.identity.browser_tokens import BROWSER_TOKEN_PREFIX, BrowserTokens
+from turnlog.services.identity.oidc_setup import OidcAccess
 from turnlog.services.identity.principals import ALL_ROLES, KEY_ACTOR_PREFIX, Principal
 from turnlog.services.platform.loopback import is_loopback_host
 from turnlog.services.platform.process_settings import GatewaySettings
-
-if TYPE_CHECKING:  # PyJWT is loaded only where an issuer is configured.
-    from turnlog.services.identity.oidc_tokens import OidcVerifier
 
 AUTHORIZATION: Final = "Authorization"
 
@@ -67,8 +65,8 @@ class Authenticator:
     keys: AccessKeyService
     browser_tokens: BrowserTokens | None = None
     """Those of the root key; None without one."""
-    oidc: OidcVerifier | None = None
-    """What verifies the tokens of an issuer; None without one."""
+    oidc: OidcAccess | None = None
+    """The ways in by an issuer; None without one."""
     _noting: set[asyncio.Task[None]] = field(init=False, default_factory=set[asyncio.Task[None]])
 
     requires_sign_in: bool = field(init=False)
@@ -142,7 +140,7 @@ class Authenticator:
         """Return whom a key or a token signs in; raises `Refused` and `Unavailable`."""
         if self.oidc is not None and not credential.startswith((KEY_PREFIX, BROWSER_TOKEN_PREFIX)):
             root = self._check_root_key(credential)
-            return root or await self.oidc.verify_token(credential)
+            return root or await self.oidc.verifier.verify_token(credential)
         if self.browser_tokens is not None and credential.startswith(BROWSER_TOKEN_PREFIX):
             return await self._check_browser_token(self.browser_tokens, credential)
         return self._check_root_key(credential) or await self._check_key(credential)

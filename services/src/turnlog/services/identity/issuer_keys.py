@@ -11,28 +11,26 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import Final
-from urllib.parse import urlsplit
 
 import httpx
 import structlog
 
 from turnlog.events.errors import Unavailable
-from turnlog.projections.blueprint.bounded_json import InvalidJson, parse_json
+from turnlog.projections.blueprint.bounded_json import InvalidJson
+from turnlog.services.identity.issuer_documents import (
+    FETCH_SECONDS,
+    IssuerFault,
+    fetch_discovery,
+    fetch_document,
+    get_address,
+)
 from turnlog.services.identity.key_sets import (
     InvalidKeySet,
     VerificationKey,
     has_key_id,
     parse_key_set,
 )
-from turnlog.services.platform.loopback import is_loopback_host
-
-FETCH_SECONDS: Final = 5.0
-"""Seconds for the discovery document and the key set together."""
-
-MAX_ANSWER_BYTES: Final = 256 * 1024
-"""Bytes of a discovery document, and of a key set."""
 
 REFETCH_SECONDS: Final = 60.0
 """Seconds between two fetches for keys that are not known."""
@@ -53,10 +51,6 @@ _log = structlog.get_logger("turnlog.identity")
 class _KeySet:
     keys: tuple[VerificationKey, ...] = ()
     fetched: float = float("-inf")
-
-
-class IssuerFault(Exception):
-    """Why an issuer's keys cannot be had; the message repeats nothing that it sent."""
 
 
 class IssuerKeys:
@@ -142,41 +136,9 @@ class IssuerKeys:
             _log.warning("issuer-keys-not-fetched", issuer=self._issuer, reason=self._fault)
 
     async def _fetch_keys(self) -> tuple[VerificationKey, ...]:
-        base = self._issuer.rstrip("/")
-        found = parse_json(await self._fetch_document(f"{base}/.well-known/openid-configuration"))
-        document = found if isinstance(found, dict) else {}
-        if document.get("issuer") != self._issuer:
-            raise IssuerFault("its discovery document names another issuer")
-        address = document.get("jwks_uri")
-        if not isinstance(address, str) or not is_trusted_address(address):
-            raise IssuerFault("its discovery document names no address of keys with https")
-        keys = parse_key_set(await self._fetch_document(address))
+        document = await fetch_discovery(self._http, self._issuer)
+        address = get_address(document, "jwks_uri", "keys")
+        keys = parse_key_set(await fetch_document(self._http, "GET", address))
         if not keys:
             raise IssuerFault("its key set has no key that verifies tokens")
         return keys
-
-    async def _fetch_document(self, address: str) -> bytes:
-        """Return a document, of bounded size; redirects are not followed."""
-        headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
-        async with self._http.stream("GET", address, headers=headers) as answer:
-            if answer.status_code != HTTPStatus.OK:
-                raise IssuerFault(f"it answered {answer.status_code}")
-            body = bytearray()
-            async for piece in answer.aiter_raw():
-                body += piece
-                if len(body) > MAX_ANSWER_BYTES:
-                    raise IssuerFault(f"it answered more than {MAX_ANSWER_BYTES} bytes")
-                await asyncio.sleep(0)
-        return bytes(body)
-
-
-def is_trusted_address(address: str) -> bool:
-    """Return whether what is read from an address is what its host sent: https, or loopback."""
-    try:
-        parts = urlsplit(address)
-        host = parts.hostname or ""
-    except ValueError:
-        return False
-    if parts.username is not None or parts.password is not None or not host:
-        return False
-    return parts.scheme == "https" or (parts.scheme == "http" and is_loopback_host(host))

@@ -141,7 +141,12 @@ class OidcVerifier:
             self._signatures.decode_complete(token, key.key, [algorithm])
         except (PyJWTError, ValueError, TypeError):
             raise create_refusal("the signature of the token is wrong") from None
-        return _parse_segment(token.split(".")[1], "payload")
+        return read_claims(token)
+
+
+def read_claims(token: str) -> Claims:
+    """Return the claims of a token whose signature was verified."""
+    return _parse_segment(token.split(".")[1], "payload")
 
 
 def create_refusal(detail: str) -> Refused:

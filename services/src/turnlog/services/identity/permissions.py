@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from turnlog.contract import api_paths as paths
-from turnlog.contract.value_names import RoleName
+from turnlog.contract.value_names import RoleName, ShareAccess
 from turnlog.services.identity.principals import Principal
 
 Permission = Literal[
@@ -89,7 +89,7 @@ def _create_needs(read: Permission, write: Permission, *places: str) -> dict[str
 ROUTE_PERMISSIONS: Final[Mapping[str, RoutePermission]] = {
     **_create_needs(
         *("sessions:read", "sessions:write"),
-        *(paths.SESSIONS, paths.SESSION, paths.FORK, paths.CANCEL, paths.CLOSE),
+        *(paths.SESSIONS, paths.SESSION, paths.FORK, paths.SHARE, paths.CANCEL, paths.CLOSE),
         *(
             paths.REDACTIONS,
             paths.CHOICES,
@@ -143,7 +143,9 @@ ROUTE_PERMISSIONS: Final[Mapping[str, RoutePermission]] = {
 }
 """What each path below `/v1` needs."""
 
-OPEN_PATHS: Final[Collection[str]] = frozenset({paths.SIGN_IN})
+OPEN_PATHS: Final[Collection[str]] = frozenset(
+    {paths.SIGN_IN, paths.SIGN_IN_AT_ISSUER, paths.SIGN_IN_RETURN}
+)
 """Paths below `/v1` that need nothing, for they are how a browser signs in."""
 
 VALUE_PERMISSIONS: Final[Mapping[str, tuple[Collection[str], Permission]]] = {
@@ -191,8 +193,11 @@ PATHS_BESIDE_SESSION: Final[Collection[str]] = frozenset({paths.PRINCIPAL, paths
 """What a browser token reaches beside its session: the pictures and files that turns name by
 digest."""
 
-PATHS_OUT_OF_SESSION: Final[Collection[str]] = frozenset({paths.FORK, paths.BROWSER_TOKENS})
-"""What a browser token does not reach of its session: what leads out of it."""
+PATHS_OUT_OF_SESSION: Final[Collection[str]] = frozenset(
+    {paths.FORK, paths.SHARE, paths.BROWSER_TOKENS}
+)
+"""What neither a browser token nor a user whom a session is shared with reaches of it: what leads
+out of it."""
 
 
 def is_within_token(principal: Principal, path: str, session: str | None) -> bool:
@@ -200,3 +205,8 @@ def is_within_token(principal: Principal, path: str, session: str | None) -> boo
     if principal.session is None or path in PATHS_BESIDE_SESSION:
         return True
     return session == principal.session and path not in PATHS_OUT_OF_SESSION
+
+
+def is_within_share(access: ShareAccess, path: str, needed: Permission) -> bool:
+    """Return whether a user whom a session is shared with may call a route of it."""
+    return path not in PATHS_OUT_OF_SESSION and (access == "submit" or needed.endswith(":read"))

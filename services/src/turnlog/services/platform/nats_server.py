@@ -53,6 +53,7 @@ from turnlog.services.platform.nats_logins import (
     render_role_users,
 )
 from turnlog.services.platform.nats_permissions import NatsUser
+from turnlog.services.platform.private_files import write_private_file
 
 _log = structlog.get_logger("turnlog.process")
 
@@ -205,16 +206,6 @@ def keep_address(data_dir: Path, asked: str | None) -> None:
     write_private_file(data_dir / ADDRESS_FILE, f"{asked}\n")
     file = str((data_dir / ADDRESS_FILE).absolute())
     _log.info("nats-address-saved", address=asked, file=file)
-
-
-def write_private_file(path: Path, text: str) -> None:
-    """Write a file that only its owner may read."""
-    # Written to a temporary file and renamed, so that a crash never leaves half a file.
-    temporary = path.with_name(f"{path.name}.new")
-    temporary.unlink(missing_ok=True)
-    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(text)
-    temporary.replace(path)
 
 
 def _render_config(config: NatsConfig, passwords: NatsPasswords) -> str:

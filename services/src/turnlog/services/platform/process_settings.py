@@ -112,6 +112,19 @@ def _check_issuer(value: str) -> str:
 
 
 IssuerAddress = Annotated[str, AfterValidator(_check_issuer)]
+
+
+def _check_page(value: str) -> str:
+    page = value.removesuffix("/")
+    if re.fullmatch(
+        r"https://[^\s/?#@]+|http://(localhost|127\.[0-9.]+|\[::1\])(:[0-9]{1,5})?", page
+    ):
+        return page
+    message = "it must be an address such as `https://turnlog.example.org`, without a path"
+    raise PydanticCustomError("bad_page", message)
+
+
+PageAddress = Annotated[str, AfterValidator(_check_page)]
 """The name of an OpenID Connect issuer, which is an address: with https, or on loopback."""
 
 
@@ -303,6 +316,14 @@ class GatewaySettings(WebhookSettings):
     """OpenID Connect issuer whose bearer tokens sign in, as the tokens name it; None for none."""
     oidc_audience: str | None = None
     """The name of this service at the issuer, which every token must have as its audience."""
+    oidc_client_id: str | None = None
+    """The name of the page at the issuer, by which people sign in there; None for bearer only."""
+    oidc_client_secret: SecretStr | None = None
+    """The secret that the issuer has given the page, if it has."""
+    oidc_page: PageAddress | None = None
+    """The address that people open the page at, such as `https://turnlog.example.org`."""
+    oidc_scope: str = "openid"
+    """What the page asks the issuer for, separated by spaces."""
     oidc_tenant_claim: str | None = None
     """Claim of a token that names its tenant; without one all have the tenant of `tenant`."""
     oidc_roles_claim: str = "roles"

@@ -19,7 +19,7 @@ import structlog
 from pydantic import SecretStr
 
 from turnlog.events.errors import Refused
-from turnlog.services.platform.nats_server import write_private_file
+from turnlog.services.platform.private_files import write_private_file
 from turnlog.services.platform.process_settings import AllInOneSettings, WebhookSettings
 
 KEY_FILE_NAME: Final = "webhook-key"

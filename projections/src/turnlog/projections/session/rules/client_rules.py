@@ -13,7 +13,12 @@ from turnlog.events.content import PlainText, encode_canonical
 from turnlog.events.errors import Refused
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.retrieval_events import EntryFeedbackGiven, FeedbackGiven
-from turnlog.events.model.session_events import SessionClosed, SessionDescribed, SessionOpened
+from turnlog.events.model.session_events import (
+    SessionClosed,
+    SessionDescribed,
+    SessionOpened,
+    ShareChanged,
+)
 from turnlog.events.model.turn_events import (
     TurnCancelled,
     TurnCompleted,
@@ -50,6 +55,7 @@ from turnlog.projections.session.session_description import (
     check_metadata,
     merge_metadata,
 )
+from turnlog.projections.session.session_owner import ShareSession
 from turnlog.projections.session.state import SessionState, SettledTurnRef, SettledTurnRun
 
 
@@ -100,6 +106,8 @@ def decide_turn(state: SessionState, command: TurnCommand) -> NewEvents:
             return close_session(state, command)
         case DescribeSession():
             return describe_session(state, command)
+        case ShareSession():
+            return share_session(state, command)
         case ExcludeTurn() | RestoreTurn():
             return set_turn_exclusion(state, command)
         case DisplayTurn():
@@ -206,6 +214,23 @@ def describe_session(state: SessionState, command: DescribeSession) -> NewEvents
         metadata=None if stated.metadata is None else _patch_metadata(state, stated.metadata),
     )
     return () if described == SessionDescribed() else (described,)
+
+
+MAX_SHARES: Final = 100
+"""Users that a session is shared with; each is in every copy of its state."""
+
+
+def share_session(state: SessionState, command: ShareSession) -> NewEvents:
+    """Let another user in, or no more; closed sessions are shared too."""
+    if command.user == state.owner:
+        detail = "it is that user's own session"
+        raise Refused("invalid", detail, field="user", fix="name another user")
+    if state.shares.get(command.user, "none") == command.access:
+        return ()
+    if command.user not in state.shares and len(state.shares) >= MAX_SHARES:
+        detail = f"the session is shared with {MAX_SHARES} users, the most there may be"
+        raise Refused("invalid", detail, field="user", fix="end the sharing with another one first")
+    return (ShareChanged(user=command.user, access=command.access),)
 
 
 def _has_title(state: SessionState, title: str) -> bool:

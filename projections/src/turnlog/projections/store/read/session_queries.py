@@ -66,6 +66,7 @@ from turnlog.projections.store.schema.read_model_tables import (
     CALLS,
     QUARANTINE,
     SESSION_LABELS,
+    SESSION_SHARES,
     SESSIONS,
     STRAY_MESSAGES,
     TURNS,
@@ -123,6 +124,8 @@ class SessionQuery:
     """Who asked for one of its turns."""
     owner: str | None = None
     """The user whose session it is."""
+    reached_by: str | None = None
+    """A user whose session it is, or with whom it is shared."""
     redacted: bool | None = None
     """Whether one of its replies was redacted."""
     origin: str | None = None
@@ -229,6 +232,9 @@ def _build_conditions(query: SessionQuery) -> list[ColumnElement[bool]]:
         conditions.append(_SESSION_COLUMNS.opened_at < format_rfc3339(query.until))
     if query.owner is not None:
         conditions.append(_SESSION_COLUMNS.owner == query.owner)
+    if query.reached_by is not None:
+        own = _SESSION_COLUMNS.owner == query.reached_by
+        conditions.append(or_(own, _is_shared_with(query.reached_by)))
     if query.user is not None:
         conditions.append(_has_turn(TURNS.c.asked_by == query.user))
     if query.origin is not None:
@@ -269,6 +275,17 @@ def _has_label(label: str) -> ColumnElement[bool]:
         rows.session == _SESSION_COLUMNS.session,
         rows.label == replace_nul(label),
         rows.set_in == _SESSION_COLUMNS.labels_in,
+    )
+
+
+def _is_shared_with(user: str) -> ColumnElement[bool]:
+    rows = SESSION_SHARES.c
+    return exists().where(
+        rows.build == _SESSION_COLUMNS.build,
+        rows.tenant == _SESSION_COLUMNS.tenant,
+        rows.session == _SESSION_COLUMNS.session,
+        rows.user_name == user,
+        rows.access != "none",
     )
 
 

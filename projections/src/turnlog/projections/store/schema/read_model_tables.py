@@ -171,6 +171,11 @@ SESSION_LABELS: Final = _build_row_table(
 )
 """Labels for filters. One is in force if `set_in` is the session's `labels_in`."""
 
+SESSION_SHARES: Final = _build_row_table(
+    "session_shares", {"user_name": Text}, _build_text_column("access", null=False)
+)
+"""The users whom a session is or was shared with; `none` for one who is let in no more."""
+
 PROMPTS: Final = _build_row_table(
     "prompts",
     {"provider": Text, "layer": Text},
@@ -375,6 +380,7 @@ ROW_TABLES: Final = (
     PINNED_BLUEPRINTS,
     ATTRIBUTES,
     SESSION_LABELS,
+    SESSION_SHARES,
     PROMPTS,
     TURNS,
     CALLS,
@@ -393,6 +399,12 @@ ROW_TABLES: Final = (
 )
 """Every table of rows. Sessions are last, so that clearing can be interrupted at any point."""
 
+
+def _add_index(name: str, table: Table, *columns: str) -> None:
+    """Add an index on rows of a tenant in a build, by these columns."""
+    Index(name, *(table.c[column] for column in ("build", "tenant", *columns)))
+
+
 Index(
     "projections_one_active",
     PROJECTIONS.c.name,
@@ -401,53 +413,29 @@ Index(
     sqlite_where=PROJECTIONS.c.active,
 )
 
-Index("sessions_newest_first", SESSIONS.c.build, SESSIONS.c.tenant, SESSIONS.c.opened_position)
+_add_index("sessions_newest_first", SESSIONS, "opened_position")
 
-Index("sessions_by_owner", SESSIONS.c.build, SESSIONS.c.tenant, SESSIONS.c.owner)
+_add_index("sessions_by_owner", SESSIONS, "owner")
 
-Index("sessions_by_budget_share", SESSIONS.c.build, SESSIONS.c.tenant, SESSIONS.c.budget_share)
+_add_index("sessions_by_budget_share", SESSIONS, "budget_share")
 
-Index("calls_by_time", CALLS.c.build, CALLS.c.tenant, CALLS.c.at)
+_add_index("calls_by_time", CALLS, "at")
 
 # With all columns that counts of turns read: SQLite scanned every turn without the last one.
-Index(
-    "turns_by_status",
-    TURNS.c.build,
-    TURNS.c.tenant,
-    TURNS.c.status,
-    TURNS.c.submitted_at,
-    TURNS.c.counted,
-)
+_add_index("turns_by_status", TURNS, "status", "submitted_at", "counted")
 
-Index("sessions_by_blueprint", SESSIONS.c.build, SESSIONS.c.tenant, SESSIONS.c.blueprint)
+_add_index("sessions_by_blueprint", SESSIONS, "blueprint")
 
-Index("sessions_by_origin", SESSIONS.c.build, SESSIONS.c.tenant, SESSIONS.c.origin_session)
+_add_index("sessions_by_origin", SESSIONS, "origin_session")
 
-Index(
-    "sessions_by_attribute",
-    ATTRIBUTES.c.build,
-    ATTRIBUTES.c.tenant,
-    ATTRIBUTES.c.name,
-    ATTRIBUTES.c.digest,
-)
+_add_index("sessions_by_attribute", ATTRIBUTES, "name", "digest")
 
-Index("sessions_by_label", SESSION_LABELS.c.build, SESSION_LABELS.c.tenant, SESSION_LABELS.c.label)
+_add_index("sessions_by_share", SESSION_SHARES, "user_name")
+_add_index("sessions_by_label", SESSION_LABELS, "label")
 
-Index(
-    "approvals_newest_first",
-    APPROVALS.c.build,
-    APPROVALS.c.tenant,
-    APPROVALS.c.decision,
-    APPROVALS.c.position,
-)
+_add_index("approvals_newest_first", APPROVALS, "decision", "position")
 
-Index(
-    "retrieved_entries_by_entry",
-    RETRIEVED_ENTRIES.c.build,
-    RETRIEVED_ENTRIES.c.tenant,
-    RETRIEVED_ENTRIES.c.collection,
-    RETRIEVED_ENTRIES.c.entry,
-)
+_add_index("retrieved_entries_by_entry", RETRIEVED_ENTRIES, "collection", "entry")
 
 # An equality with a column implies that it is not null, so both databases use these indexes.
 Index(
@@ -514,7 +502,7 @@ SEGMENTS: Final = Table(
 case-folded for searching, so that both databases find the same rows.
 """
 
-Index("segments_by_place", SEGMENTS.c.build, SEGMENTS.c.tenant, SEGMENTS.c.scope, SEGMENTS.c.ref)
+_add_index("segments_by_place", SEGMENTS, "scope", "ref")
 
 
 # Knowledge is a projection of its own too.
@@ -556,12 +544,7 @@ KNOWLEDGE_TEXTS: Final = Table(
 )
 """What a search compares of an entry with a text: its words, and its vector of 32-bit numbers."""
 
-Index(
-    "knowledge_texts_by_tenant",
-    KNOWLEDGE_TEXTS.c.build,
-    KNOWLEDGE_TEXTS.c.tenant,
-    KNOWLEDGE_TEXTS.c.number,
-)
+_add_index("knowledge_texts_by_tenant", KNOWLEDGE_TEXTS, "number")
 
 KNOWLEDGE_ENTRIES: Final = Table(
     "knowledge_entries",

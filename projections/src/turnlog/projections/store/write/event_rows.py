@@ -47,6 +47,7 @@ from turnlog.events.model.session_events import (
     SessionClosed,
     SessionDescribed,
     SessionOpened,
+    ShareChanged,
 )
 from turnlog.events.model.tool_events import (
     ApprovalDecided,
@@ -92,6 +93,7 @@ from turnlog.projections.store.schema.read_model_tables import (
     PROMPTS,
     RETRIEVED_ENTRIES,
     SESSION_LABELS,
+    SESSION_SHARES,
     SESSIONS,
     TURN_VOTES,
     TURNS,
@@ -272,12 +274,12 @@ def _build_event_changes(recorded: RecordedEvent) -> Iterator[RowChange]:
             yield from _build_opened_session(recorded, event)
         case SessionDescribed() as event:
             yield from _build_description(recorded, event)
+        case ShareChanged() as event:
+            yield from _build_share(recorded, event)
         case SessionClosed():
             yield _patch_session(recorded, closed_at=recorded.envelope.time)
         case BlueprintMoved() as event:
-            yield _patch_session(recorded, **_build_blueprint_values(recorded, event))
-            yield _build_pinned_blueprint(recorded, event)
-            yield from _build_attribute_rows(recorded, event)
+            yield from _build_move(recorded, event)
         case ProfileSwitched(profile=profile):
             yield _patch_session(recorded, profile=profile)
         case PromptsSnapshotted() as event:
@@ -439,6 +441,18 @@ def _build_description(
         for label in labels:
             key = (recorded.tenant, recorded.session, label)
             yield PutRow(SESSION_LABELS, key, {"set_in": sequence})
+
+
+def _build_move(recorded: RecordedEvent, event: BlueprintMoved) -> Iterator[RowChange]:
+    yield _patch_session(recorded, **_build_blueprint_values(recorded, event))
+    yield _build_pinned_blueprint(recorded, event)
+    yield from _build_attribute_rows(recorded, event)
+
+
+def _build_share(recorded: RecordedEvent, event: ShareChanged) -> Iterator[RowChange]:
+    if recorded.envelope.copyof is None:
+        key = (recorded.tenant, recorded.session, event.user)
+        yield PutRow(SESSION_SHARES, key, {"access": event.access})
 
 
 def _build_pinned_blueprint(

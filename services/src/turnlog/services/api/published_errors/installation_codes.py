@@ -222,6 +222,20 @@ INSTALLATION_CODES: Final[Mapping[str, ErrorCode]] = {
         retry="later",
         contains=("field",),
     ),
+    "bad-accounts": ErrorCode(
+        meaning="The file with the accounts of the command line cannot be used.",
+        action="mend the file that is named, or keep others from reading it",
+        status=None,
+        exit_code=ExitCode.ERROR,
+        contains=("field",),
+    ),
+    "unknown-account": ErrorCode(
+        meaning="The command line has no such account.",
+        action="choose one that `turnlog accounts list` has, or add it",
+        status=None,
+        exit_code=ExitCode.NOT_FOUND,
+        contains=("field",),
+    ),
     "unknown-data-dir": ErrorCode(
         meaning="No service runs, and there is no such data directory.",
         action="start one with `turnlog up`, or name the place with --data-dir or --url",

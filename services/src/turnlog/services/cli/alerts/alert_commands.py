@@ -15,10 +15,10 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of t
 
 def list_alerts(*, target: ReadTarget, output: OutputOption = "table") -> None:
     """List the alerts with their state now."""
-    from turnlog.client import alert_operations
+    from turnlog.client import delivery_operations
     from turnlog.services.cli.alerts.alert_view import render_alerts
 
-    show_answer(target, alert_operations.list_alerts(), render_alerts, output)
+    show_answer(target, delivery_operations.list_alerts(), render_alerts, output)
 
 
 def apply_alerts(
@@ -34,21 +34,21 @@ def apply_alerts(
     output: OutputOption = "table",
 ) -> None:
     """Set the rules of alerts from a file, all of them or none."""
-    from turnlog.client import alert_operations
+    from turnlog.client import delivery_operations
     from turnlog.services.cli.alerts.alert_file import read_alert_file
     from turnlog.services.cli.alerts.alert_view import render_alert_change
 
     rules = read_alert_file(file)
-    operation = alert_operations.apply_alerts(rules, remove_others=remove_others)
+    operation = delivery_operations.apply_alerts(rules, remove_others=remove_others)
     run_command(target, operation, render_alert_change, output)
 
 
 def show_alert(name: NameArgument, *, target: ReadTarget, output: OutputOption = "table") -> None:
     """Show an alert with its rule and its state now."""
-    from turnlog.client import alert_operations
+    from turnlog.client import delivery_operations
     from turnlog.services.cli.alerts.alert_view import render_alert
 
-    show_answer(target, alert_operations.fetch_alert(name), render_alert, output)
+    show_answer(target, delivery_operations.fetch_alert(name), render_alert, output)
 
 
 def show_alert_history(
@@ -61,10 +61,10 @@ def show_alert_history(
     output: OutputOption = "table",
 ) -> None:
     """Show when an alert was raised, cleared and so on, the newest first."""
-    from turnlog.client import alert_operations
+    from turnlog.client import delivery_operations
     from turnlog.services.cli.alerts.alert_view import render_alert_history
 
-    operation = alert_operations.fetch_alert_history(name, limit)
+    operation = delivery_operations.fetch_alert_history(name, limit)
     show_answer(target, operation, render_alert_history, output)
 
 
@@ -72,7 +72,7 @@ def remove_alert(
     name: NameArgument, *, target: ServiceTarget, output: OutputOption = "table"
 ) -> None:
     """Remove an alert; it is cleared if it is raised."""
-    from turnlog.client import alert_operations
+    from turnlog.client import delivery_operations
     from turnlog.services.cli.alerts.alert_view import render_alert_change
 
-    run_command(target, alert_operations.remove_alert(name), render_alert_change, output)
+    run_command(target, delivery_operations.remove_alert(name), render_alert_change, output)

@@ -7,7 +7,6 @@ port are started, so the same code answers. No worker is started, so no session 
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncGenerator, Generator
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -22,13 +21,14 @@ from turnlog.client.tenant_operations import UNSPECIFIED_TYPE, BlobUpload
 from turnlog.client.trusted_certificates import create_tls_context
 from turnlog.contract.turn_payloads import StoredBlobView
 from turnlog.events.errors import Conflict, Corrupt, Refused, TurnlogError, Unavailable
+from turnlog.services.cli.account_file import find_key
 from turnlog.services.cli.client.service_location import (
     RunningService,
     UnservedDirectory,
     locate_data,
     require_service,
 )
-from turnlog.services.cli.options import KEY_VARIABLE, ReadTarget, ServiceTarget
+from turnlog.services.cli.options import ReadTarget, ServiceTarget
 
 TIMEOUT_SECONDS: Final = 60.0
 """Read timeout in seconds; event streams send a keep-alive more often than that."""
@@ -146,8 +146,8 @@ def create_client(url: str, key: str | None = None) -> ServiceClient:
 
 
 def create_running_client(running: RunningService) -> ServiceClient:
-    """Create a client of a running service, with the key that the environment has for it."""
-    return create_client(running.url, os.environ.get(KEY_VARIABLE) or None)
+    """Create a client of a running service, with the key that there is for it."""
+    return create_client(running.url, find_key(running.url))
 
 
 @asynccontextmanager

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
+SharedUserArgument = Annotated[
+    str, typer.Argument(metavar="USER", help="The user whom the session is shared with.")
+]
+
+
 def switch_profile(
     session: SessionArgument,
     *,
@@ -382,6 +387,38 @@ def fork_session(
     run_command(target, operations.fork_session(session, at, fork=into), render, output)
 
 
+def share_session(
+    session: SessionArgument,
+    user: SharedUserArgument,
+    *,
+    submit: Annotated[
+        bool, typer.Option("--submit", help="Let the user take part in it too, not only read it.")
+    ] = False,
+    target: ServiceTarget,
+    output: OutputOption = "table",
+) -> None:
+    """Let another user read a session."""
+    from turnlog.client import operations
+
+    operation = operations.share_session(session, user, "submit" if submit else "read")
+    done = f"{session} is shared with {user}, who {'takes part in' if submit else 'reads'} it"
+    confirm_command(target, operation, done, output)
+
+
+def end_sharing(
+    session: SessionArgument,
+    user: SharedUserArgument,
+    *,
+    target: ServiceTarget,
+    output: OutputOption = "table",
+) -> None:
+    """End what a user may do in a session that was shared."""
+    from turnlog.client import operations
+
+    operation = operations.end_sharing(session, user)
+    confirm_command(target, operation, f"{session} is not shared with {user}", output)
+
+
 STEERING_COMMANDS: Final = (
     CommandEntry("cancel", cancel_turn),
     CommandEntry("close", close_session),
@@ -397,5 +434,7 @@ STEERING_COMMANDS: Final = (
     CommandEntry("redact", redact_reply),
     CommandEntry("undo", undo_summary),
     CommandEntry("fork", fork_session),
+    CommandEntry("share", share_session),
+    CommandEntry("unshare", end_sharing),
 )
 """These commands in the order of `--help`."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Final
 
 import httpx
@@ -10,12 +9,13 @@ import httpx
 from turnlog.client.operations import build_sign_in
 from turnlog.contract import api_paths
 from turnlog.contract.webhook_payloads import WebhookPage, WebhookView
+from turnlog.events.errors import Refused
+from turnlog.services.cli.account_file import find_key
 from turnlog.services.cli.doctor.check_findings import (
     CheckFinding,
     report_good,
     report_warning,
 )
-from turnlog.services.cli.options import KEY_VARIABLE
 
 TIMEOUT_SECONDS: Final = 5.0
 
@@ -29,11 +29,11 @@ def check_webhooks(running: str | None) -> tuple[CheckFinding, ...]:
     try:
         answer = httpx.get(
             f"{running}{api_paths.WEBHOOKS}",
-            headers=build_sign_in(os.environ.get(KEY_VARIABLE) or None),
+            headers=build_sign_in(find_key(running)),
             timeout=TIMEOUT_SECONDS,
         )
         webhooks = WebhookPage.model_validate_json(answer.raise_for_status().content).webhooks
-    except (httpx.HTTPError, ValueError) as error:
+    except (httpx.HTTPError, ValueError, Refused) as error:
         fix = "`turnlog webhooks list` says more"
         return (report_warning(_WHAT, f"not checked: {type(error).__name__}", fix),)
     if not webhooks:

@@ -338,6 +338,9 @@ def _list_facts(session: SessionView) -> Iterator[tuple[str, str | Text]]:
         yield "title", format_one_line(session.title)
     if session.owner is not None:
         yield "owner", format_one_line(session.owner)
+    if session.shares:
+        shares = ", ".join(f"{share.user} ({share.access})" for share in session.shares)
+        yield "shared with", format_one_line(shares)
     if session.labels:
         yield "labels", format_one_line(", ".join(session.labels))
     if session.metadata:

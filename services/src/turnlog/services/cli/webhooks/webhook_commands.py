@@ -64,7 +64,7 @@ def add_webhook(
 
     The secret that deliveries are signed with is shown once, here.
     """
-    from turnlog.client import webhook_operations
+    from turnlog.client import delivery_operations
     from turnlog.services.cli.key_value_args import parse_pairs
     from turnlog.services.cli.webhooks.webhook_view import render_added_webhook
 
@@ -77,45 +77,45 @@ def add_webhook(
         "after": filters.after,
         "alerts": filters.alerts or None,
     }
-    run_command(target, webhook_operations.add_webhook(form), render_added_webhook, output)
+    run_command(target, delivery_operations.add_webhook(form), render_added_webhook, output)
 
 
 def list_webhooks(*, target: ReadTarget, output: OutputOption = "table") -> None:
     """List the webhooks with how far each has got."""
-    from turnlog.client import webhook_operations
+    from turnlog.client import delivery_operations
     from turnlog.services.cli.webhooks.webhook_view import render_webhooks
 
-    show_answer(target, webhook_operations.list_webhooks(), render_webhooks, output)
+    show_answer(target, delivery_operations.list_webhooks(), render_webhooks, output)
 
 
 def show_deliveries(
     name: NameArgument, *, target: ReadTarget, output: OutputOption = "table"
 ) -> None:
     """Show how far a webhook has got, with every session that is behind."""
-    from turnlog.client import webhook_operations
+    from turnlog.client import delivery_operations
     from turnlog.services.cli.webhooks.webhook_view import render_deliveries
 
-    show_answer(target, webhook_operations.fetch_deliveries(name), render_deliveries, output)
+    show_answer(target, delivery_operations.fetch_deliveries(name), render_deliveries, output)
 
 
 def pause_webhook(
     name: NameArgument, *, target: ServiceTarget, output: OutputOption = "table"
 ) -> None:
     """Deliver nothing until the webhook is resumed."""
-    from turnlog.client import webhook_operations
+    from turnlog.client import delivery_operations
     from turnlog.services.cli.webhooks.webhook_view import render_webhook_change
 
-    run_command(target, webhook_operations.pause_webhook(name), render_webhook_change, output)
+    run_command(target, delivery_operations.pause_webhook(name), render_webhook_change, output)
 
 
 def resume_webhook(
     name: NameArgument, *, target: ServiceTarget, output: OutputOption = "table"
 ) -> None:
     """Deliver from where the webhook was, also after it was stopped by failures."""
-    from turnlog.client import webhook_operations
+    from turnlog.client import delivery_operations
     from turnlog.services.cli.webhooks.webhook_view import render_webhook_change
 
-    run_command(target, webhook_operations.resume_webhook(name), render_webhook_change, output)
+    run_command(target, delivery_operations.resume_webhook(name), render_webhook_change, output)
 
 
 def redeliver_webhook(
@@ -129,10 +129,10 @@ def redeliver_webhook(
     output: OutputOption = "table",
 ) -> None:
     """Deliver the sessions that were given up, from where each of them was."""
-    from turnlog.client import webhook_operations
+    from turnlog.client import delivery_operations
     from turnlog.services.cli.webhooks.webhook_view import render_webhook_change
 
-    operation = webhook_operations.redeliver_webhook(name, session)
+    operation = delivery_operations.redeliver_webhook(name, session)
     run_command(target, operation, render_webhook_change, output)
 
 
@@ -140,7 +140,7 @@ def remove_webhook(
     name: NameArgument, *, target: ServiceTarget, output: OutputOption = "table"
 ) -> None:
     """Remove a webhook; nothing more is delivered to it."""
-    from turnlog.client import webhook_operations
+    from turnlog.client import delivery_operations
     from turnlog.services.cli.webhooks.webhook_view import render_webhook_removal
 
-    run_command(target, webhook_operations.remove_webhook(name), render_webhook_removal, output)
+    run_command(target, delivery_operations.remove_webhook(name), render_webhook_removal, output)

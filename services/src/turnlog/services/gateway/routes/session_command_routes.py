@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Depends, Path, Request, Response
 
 from turnlog.contract import api_paths
+from turnlog.contract.request_values import USER_NAME_PATTERN
 from turnlog.contract.session_requests import (
     CloseSessionRequest,
     DescribeSessionRequest,
@@ -18,6 +19,7 @@ from turnlog.contract.session_requests import (
     PhaseSignalRequest,
     RecordChoiceRequest,
     RedactReplyRequest,
+    ShareSessionRequest,
     SwitchProfileRequest,
 )
 from turnlog.contract.turn_payloads import CloseResult, CommandResult
@@ -42,6 +44,10 @@ async def get_steering(request: Request) -> SessionSteering:
 
 Steering = Annotated[SessionSteering, Depends(get_steering)]
 
+SharedUser = Annotated[
+    str, Path(pattern=USER_NAME_PATTERN, description="The user to share the session with")
+]
+
 
 @router.patch(api_paths.SESSION, summary="Describe a session")
 async def describe_session(
@@ -56,6 +62,34 @@ async def describe_session(
     What is absent stays as it is. A request that changes nothing records nothing.
     """
     done = await steering.describe_session(caller.create_caller(form), session, form)
+    return tag_body(response, done)
+
+
+@router.put(api_paths.SHARE, summary="Share a session")
+async def share_session(
+    session: str,
+    user: SharedUser,
+    caller: CallerIdentity,
+    steering: Steering,
+    response: Response,
+    form: ShareSessionRequest | None = None,
+) -> CommandResult:
+    """Let another user of the tenant read a session, closed or not, or take part in it.
+
+    Forks and children of it are not shared. Only its owner shares it, and who reaches all sessions.
+    """
+    request = form or ShareSessionRequest()
+    identity = caller.create_caller(request)
+    done = await steering.share_session(identity, session, user, request.access)
+    return tag_body(response, done)
+
+
+@router.delete(api_paths.SHARE, summary="End sharing a session")
+async def end_sharing(
+    session: str, user: SharedUser, caller: CallerIdentity, steering: Steering, response: Response
+) -> CommandResult:
+    """End what a user may do in a session that was shared; streams that the user reads end too."""
+    done = await steering.share_session(caller.create_caller(), session, user, "none")
     return tag_body(response, done)
 
 

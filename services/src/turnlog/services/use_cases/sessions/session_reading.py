@@ -13,8 +13,10 @@ from turnlog.contract.session_payloads import (
     SessionPage,
     SessionRow,
     SessionView,
+    ShareView,
     UnreadableMessage,
 )
+from turnlog.contract.value_names import ShareAccess
 from turnlog.events.content import get_plain_text
 from turnlog.events.errors import Corrupt, Refused, UnreadableEnd
 from turnlog.events.model.session_events import SessionDescribed, SessionOpened
@@ -69,11 +71,16 @@ class SessionReading:
         unreadable = await log.find_unreadable_end(tenant, session)
         return _create_session_view(state, await _load_title(log, state), unreadable)
 
-    async def load_owner(self, tenant: str, session: str) -> str | None:
-        """Return the user whose session it is, which never changes; raises `Refused`."""
+    async def is_owned_by(self, tenant: str, session: str, user: str | None) -> bool:
+        """Return whether a session is a user's, which never changes; raises `Refused`."""
         handler = self.time_travel.command_handler
         state = handler.state_cache.get_state(tenant, session)
-        return (state or await handler.require_state(tenant, session)).owner
+        return (state or await handler.require_state(tenant, session)).owner == user
+
+    async def load_share(self, tenant: str, session: str, user: str | None) -> ShareAccess | None:
+        """Return what a user may do in a session of another one; raises `Refused`."""
+        state = await self.time_travel.command_handler.require_state(tenant, session)
+        return None if user is None else state.shares.get(user)
 
     async def list_sessions(
         self,
@@ -144,6 +151,7 @@ def _create_session_view(
         labels=state.labels,
         metadata=state.metadata,
         owner=state.owner,
+        shares=tuple(ShareView(user=user, access=how) for user, how in state.shares.items()),
         unreadable=unreadable and UnreadableMessage.model_validate(unreadable),
     )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from pydantic import JsonValue
 
@@ -43,6 +44,7 @@ from turnlog.projections.session.commands import (
 )
 from turnlog.projections.session.decide import refuse_unknown_session
 from turnlog.projections.session.session_description import SessionDescription
+from turnlog.projections.session.session_owner import ShareSession
 from turnlog.projections.session.state import SessionState
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.command_handling.callers import Caller
@@ -122,6 +124,12 @@ class SessionSteering:
             return DescribeSession(_read_description(state, form))
 
         return await self.handle_request(caller, session, request, build)
+
+    async def share_session(
+        self, caller: Caller, session: str, user: str, access: Literal["read", "submit", "none"]
+    ) -> CommandResult:
+        """Let another user read a session or take part in it, or end that."""
+        return await self._handle(caller, session, ShareSession(user, access))
 
     async def display_turn(
         self, caller: Caller, session: str, turn: int, request: DisplayTurnRequest

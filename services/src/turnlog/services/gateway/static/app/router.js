@@ -72,7 +72,7 @@ async function showForPrincipal() {
     permissions = principal.permissions;
     document.getElementById("section-links").hidden = false;
     for (const [name, needed] of Object.entries(NEEDED)) document.getElementById(`${name}-link`).hidden = !permissions.includes(needed);
-    const hasKey = ["key", "root-key"].includes(principal.sign_in);
+    const hasKey = ["key", "root-key", "oidc"].includes(principal.sign_in);
     setChildren(document.getElementById("signed-in"), hasKey ? createSignOut(principal, showSignIn) : null);
     showView();
   } catch (problem) {

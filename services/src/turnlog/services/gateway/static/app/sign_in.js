@@ -1,7 +1,18 @@
-// Signing in with a key, where the service asks for one. The key goes into a cookie that no script can read.
+// Signing in with a key or at an issuer, where the service asks for it. What signs in goes into a cookie that no script can read.
 
 import { createElement } from "./dom.js";
-import { createKeyedSender, describeProblem } from "./http_client.js";
+import { createKeyedSender, describeProblem, fetchJson } from "./http_client.js";
+
+// What the gateway says in the address of the page when a sign-in at the issuer came to nothing.
+const FAILURES = {
+  denied: "The issuer did not let you in.",
+  refused: "The sign-in at the issuer does not count here: try again, or ask an administrator.",
+  unavailable: "The issuer does not answer: try again later.",
+};
+
+// Each view that is refused shows the form anew, and the reason stays until one signs in.
+let failure = FAILURES[location.hash.replace("#sign-in-", "")] ?? "";
+if (failure) history.replaceState(null, "", location.pathname);
 
 // The view with the form; `onDone` is called when a key was accepted.
 export function createSignIn(onDone) {
@@ -11,7 +22,7 @@ export function createSignIn(onDone) {
 
   async function signIn(event) {
     event.preventDefault();
-    fault.textContent = "";
+    fault.textContent = failure = "";
     try {
       await send("POST", "/v1/sign-in", { key: field.value.trim() });
     } catch (problem) {
@@ -22,18 +33,37 @@ export function createSignIn(onDone) {
     onDone();
   }
 
-  const element = createElement(
+  const form = createElement(
     "form",
-    { class: "sign-in", on: { submit: signIn } },
-    createElement("h1", {}, "Sign in"),
-    createElement("p", {}, "This service answers only those who sign in. An administrator has keys."),
+    { on: { submit: signIn } },
     // By it a browser's store of passwords tells this key from others.
     createElement("input", { type: "text", name: "username", autocomplete: "username", value: "turnlog", hidden: true }),
     createElement("label", { for: "key" }, "Key"),
     field,
-    fault,
     createElement("button", { type: "submit" }, "Sign in"),
   );
+  const issuer = createElement("a", { class: "issuer", hidden: true });
+  const element = createElement(
+    "div",
+    { class: "sign-in" },
+    createElement("h1", {}, "Sign in"),
+    createElement("p", {}, "This service answers only those who sign in."),
+    issuer,
+    form,
+    fault,
+  );
+
+  async function offerWays() {
+    const ways = await fetchJson("/v1/sign-in");
+    form.hidden = !ways.key;
+    issuer.hidden = !ways.issuer;
+    if (!ways.issuer) return;
+    issuer.textContent = `Sign in at ${new URL(ways.issuer).host}`;
+    issuer.href = `/v1/sign-in/issuer?place=${encodeURIComponent(location.hash)}`;
+  }
+
+  fault.textContent = failure;
+  offerWays().catch((problem) => { fault.textContent = describeProblem(problem); });
   return { element, focus: () => field.focus() };
 }
 

@@ -4,6 +4,7 @@
 export const EVENT_FAMILIES = {
   "session-opened": "session",
   "session-described": "session",
+  "share-changed": "session",
   "blueprint-moved": "session",
   "profile-switched": "session",
   "session-closed": "session",
@@ -85,6 +86,7 @@ export const EVENT_FAMILIES = {
 export const EVENT_TEMPLATES = {
   "session-opened": [{"path": ["blueprint", "name"], "filters": []}, " v", {"path": ["blueprint", "version"], "filters": []}, " · profile ", {"path": ["profile"], "filters": []}, [" · ", {"path": ["attributes"], "filters": [["assignments", ""]]}], [" · ", {"path": ["title"], "filters": [["content", ""]]}], [" · labels ", {"path": ["labels"], "filters": [["list", ""]]}]],
   "session-described": ["now", [" titled ", {"path": ["title"], "filters": [["content", ""]]}], [" · ", {"path": ["labels"], "filters": [["count", "label"]]}], [": ", {"path": ["labels"], "filters": [["list", ""]]}], [" · metadata ", {"path": ["metadata"], "filters": [["keys", ""]]}]],
+  "share-changed": [{"path": ["user"], "filters": []}, " · ", {"path": ["access"], "filters": []}],
   "blueprint-moved": [{"path": ["blueprint", "name"], "filters": []}, " v", {"path": ["before", "version"], "filters": []}, " → v", {"path": ["blueprint", "version"], "filters": []}, " · ", {"path": ["blueprint", "digest"], "filters": [["digest", ""]]}, [" · new snapshots of prompts for ", {"path": ["released"], "filters": [["list", ""]]}]],
   "profile-switched": [[{"path": ["before"], "filters": [["unless", "profile"]]}, " → "], {"path": ["profile"], "filters": []}, [" · model ", {"path": ["model"], "filters": []}], " · ", {"path": ["reason"], "filters": []}],
   "session-closed": [{"path": ["reason"], "filters": []}],

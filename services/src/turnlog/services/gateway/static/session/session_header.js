@@ -24,6 +24,8 @@ export function createSessionHeader(session, verify, listPhases) {
       createElement("div", { class: "name" }, createElement("h1", {}, title || session),
         createElement("div", { class: "id" }, session, renderDescribeButton(session, facts), facts.labels.map(renderLabelLink), renderForkLinks(session, facts.origin, derived))),
       createElement("dl", {},
+        facts.owner ? renderFact("owner", formatOneLine(facts.owner)) : null,
+        facts.shares.length ? renderFact("shared with", facts.shares.map(({ user, access }) => `${formatOneLine(user)} (${access})`).join(", ")) : null,
         renderFact("blueprint", `${facts.blueprint} v${facts.version}`),
         renderFact("profile", facts.model ? `${facts.profile} · ${facts.model}` : facts.profile, facts.closed ? null : renderProfileButton(session, facts)),
         facts.phase ? renderFact("phase", facts.phase, facts.closed ? null : renderPhaseButton(session, facts, listPhases)) : null,

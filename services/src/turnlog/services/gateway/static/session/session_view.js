@@ -33,6 +33,11 @@ function applyDescription(facts, { title, labels }) {
   return { ...facts, title: title ? readContent(title) : facts.title, labels: labels ?? facts.labels };
 }
 
+function applyShare(facts, { user, access }) {
+  const others = facts.shares.filter((share) => share.user !== user);
+  return { ...facts, shares: access === "none" ? others : [...others, { user, access }] };
+}
+
 export function createSessionView(session) {
   const header = createSessionHeader(session, showVerification, () => conversation.listPhases());
   const tabs = createSessionTabs(session);
@@ -91,6 +96,7 @@ export function createSessionView(session) {
     if (name === "session-closed") facts.closed = true;
     if (name === "turn-submitted" || name === "turn-queued") facts.turns += 1;
     if (name === "session-described") facts = applyDescription(facts, envelope.data);
+    if (name === "share-changed") facts = applyShare(facts, envelope.data);
     if (name === "blueprint-moved") applyMove(envelope.data.blueprint);
     if (name === "profile-switched") facts = { ...facts, profile: envelope.data.profile, model: envelope.data.model };
     if (name === "phase-entered") facts = { ...facts, phase: envelope.data.phase };

@@ -1,0 +1,150 @@
+"""Routes by which a browser signs in at an issuer and comes back.
+
+They answer with a redirect whatever happens, because a person sees what they answer: what went
+wrong is in the address of the page, which says it in words.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import RedirectResponse
+
+from turnlog.contract import api_paths
+from turnlog.contract.installation.key_payloads import SignInWays
+from turnlog.events.errors import Refused, TurnlogError, Unavailable
+from turnlog.services.http.authentication import OpenRequests
+from turnlog.services.identity.authenticator import KEY_COOKIE, Authenticator
+
+if TYPE_CHECKING:  # PyJWT is loaded only where an issuer is configured.
+    from turnlog.services.identity.issuer_sign_in import IssuerSignIn
+
+router = APIRouter()
+
+PENDING_COOKIE: Final = "turnlog-sign-in"
+"""The cookie of a browser that has begun to sign in."""
+
+PENDING_SECONDS: Final = 600
+"""Seconds in which a person signs in at the issuer and comes back."""
+
+_HOST_PREFIX: Final = "__Host-"
+"""Before the name of a cookie that no other host, and no page without TLS, can have set."""
+
+SignInFailure = Literal["denied", "refused", "unavailable"]
+
+
+class IssuerAnswer(BaseModel):
+    """What an issuer sends a browser back with; most add something of their own."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    code: Annotated[str, Field(max_length=4_096)] | None = None
+    """What is exchanged for a token."""
+    state: Annotated[str, Field(max_length=200)] = ""
+    """What the browser was sent there with."""
+    error: Annotated[str, Field(max_length=200)] | None = None
+    """Why there is no code."""
+
+
+@router.get(api_paths.SIGN_IN, summary="List the ways to sign a browser in")
+async def list_sign_in_ways(request: Request) -> SignInWays:
+    """Return how a browser may sign in, for a page that nobody has signed in to yet."""
+    authenticator = _get_authenticator(request)
+    sign_in = authenticator.oidc.sign_in if authenticator.oidc else None
+    return SignInWays(
+        key=authenticator.settings.root_key is not None,
+        issuer=None if sign_in is None else sign_in.terms.issuer,
+    )
+
+
+@router.get(api_paths.SIGN_IN_AT_ISSUER, status_code=303, summary="Sign in at the issuer")
+async def sign_in_at_issuer(
+    request: Request, place: Annotated[str, Query(max_length=1_001)] = ""
+) -> RedirectResponse:
+    """Send the browser to the issuer; `place` is where in the page it comes back to."""
+    sign_in = _require_sign_in(request)
+    try:
+        address, pending = await sign_in.begin(place)
+    except Unavailable:
+        return _create_failure("unavailable")
+    response = RedirectResponse(address, 303, {"Cache-Control": "no-store"})
+    _set_cookie(response, sign_in.terms.page, pending.format_cookie())
+    return response
+
+
+@router.get(api_paths.SIGN_IN_RETURN, status_code=303, summary="Come back from the issuer")
+async def return_from_issuer(
+    request: Request, answer: Annotated[IssuerAnswer, Query()]
+) -> RedirectResponse:
+    """Exchange the code that the issuer gave, and keep the token in a cookie of the browser."""
+    if answer.code is None:
+        return _create_failure("denied" if answer.error == "access_denied" else "refused")
+    try:
+        return await _finish_sign_in(request, answer.code, answer.state)
+    except TurnlogError as problem:
+        return _create_failure("unavailable" if isinstance(problem, Unavailable) else "refused")
+
+
+async def _finish_sign_in(request: Request, code: str, state: str) -> RedirectResponse:
+    from turnlog.services.identity.issuer_sign_in import (  # noqa: PLC0415 - PyJWT, for the few
+        parse_pending,
+    )
+
+    sign_in = _require_sign_in(request)
+    page = sign_in.terms.page
+    pending = parse_pending(request.cookies.get(_name_cookie(page)))
+    signed_in = await sign_in.finish(pending, state, code)
+    response = RedirectResponse(f"/{pending.place}", 303, {"Cache-Control": "no-store"})
+    _set_cookie(response, page, "", seconds=0)
+    response.set_cookie(
+        KEY_COOKIE,
+        signed_in.token,
+        secure=_is_encrypted(page),
+        httponly=True,
+        samesite="strict",
+    )
+    return response
+
+
+def _set_cookie(
+    response: RedirectResponse, page: str, value: str, seconds: int = PENDING_SECONDS
+) -> None:
+    """Set the cookie of a sign-in, which goes along when the issuer sends the browser back."""
+    response.set_cookie(
+        _name_cookie(page),
+        value,
+        max_age=seconds,
+        secure=_is_encrypted(page),
+        httponly=True,
+        samesite="lax",
+    )
+
+
+def _name_cookie(page: str) -> str:
+    return f"{_HOST_PREFIX}{PENDING_COOKIE}" if _is_encrypted(page) else PENDING_COOKIE
+
+
+def _is_encrypted(page: str) -> bool:
+    return page.startswith("https:")
+
+
+def _create_failure(failure: SignInFailure) -> RedirectResponse:
+    return RedirectResponse(f"/#sign-in-{failure}", 303, {"Cache-Control": "no-store"})
+
+
+def _get_authenticator(request: Request) -> Authenticator:
+    open_requests: OpenRequests = request.app.state.open_requests
+    return open_requests.authenticator
+
+
+def _require_sign_in(request: Request) -> IssuerSignIn:
+    authenticator = _get_authenticator(request)
+    if authenticator.oidc is None or authenticator.oidc.sign_in is None:
+        raise Refused(
+            "unknown-route",
+            "this service sends nobody to an issuer",
+            fix="sign in with a key, or set TURNLOG_OIDC_CLIENT_ID at the gateway",
+        )
+    return authenticator.oidc.sign_in
