@@ -11,7 +11,13 @@ import pytest_asyncio
 from tests.e2e.axe_checks import AXE_SCRIPT, COLOUR_RULES, RULES, list_violations, load_axe
 from tests.e2e.browser import CHROMIUM, Browser, build_input_script, build_texts_script
 from tests.services.gateway.gateway_service import MemoryBackend, RunningGateway, start_service
-from tests.services.gateway.keys.key_gateway import ROOT, create_key, send, start_key_gateway
+from tests.services.gateway.keys.key_gateway import (
+    ROOT,
+    create_key,
+    open_session,
+    send,
+    start_key_gateway,
+)
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
@@ -71,6 +77,72 @@ async def test_a_browser_signs_in_sees_what_it_may_and_is_out_when_its_key_is_re
         pass
     await visitor.open_page(f"{stand.address}/#/sessions?order=last")
     await visitor.wait_for(FORM_SHOWN)
+
+
+@pytest.mark.parametrize(
+    ("role", "tabs"),
+    [
+        ("caller", ["Record", "Timeline", "Past", "Proof"]),
+        ("watcher", ["Record", "Timeline", "Past", "Growth", "Proof"]),
+        (
+            "auditor",
+            ["Record", "Prompts", "Timeline", "Why", "Past", "What if", "Growth", "Proof"],
+        ),
+    ],
+)
+async def test_what_a_role_may_not_do_in_a_session_is_not_shown(
+    stand: RunningGateway, visitor: Browser, role: str, tabs: list[str]
+) -> None:
+    session = await open_answered_session(stand, await create_key(stand, f"app-{role}", "caller"))
+    key = await create_key(stand, f"sees-{role}", role)
+    await visitor.open_page(f"{stand.address}/#/sessions/{session}")
+    await sign_in_with(visitor, key)
+    await visitor.wait_for("document.querySelectorAll('.tabs a').length > 3")
+    shown = set(await visitor.run_script(build_texts_script(".tabs a")))
+    assert set(tabs) <= shown <= {*tabs, "Version"}
+    assert ("Version" in shown) == (role == "auditor")
+    assert await is_visible(visitor, ".composer") == (role == "caller")
+    assert await is_visible(visitor, "button.action") == (role == "caller")
+    assert await is_visible(visitor, "a[href*='/calls/']") == (role == "auditor")
+    exports = await visitor.run_script(build_texts_script(".exports a"))
+    assert any("bundle" in each for each in exports) == (role == "auditor")
+    await visitor.run_script("document.querySelector('#signed-in button').click()")
+    await visitor.wait_for(FORM_SHOWN)
+
+
+async def test_who_may_only_read_a_shared_session_is_offered_no_more(
+    stand: RunningGateway, visitor: Browser
+) -> None:
+    ada = await create_key(stand, "shares-ada", "caller", user="ada")
+    bo = await create_key(stand, "shares-bo", "caller", user="bo")
+    session = await open_answered_session(stand, ada)
+    share = f"/v1/sessions/{session}/shares/bo"
+    assert (await send(stand, ada, "PUT", share)).status_code == 200
+    await visitor.open_page(f"{stand.address}/#/sessions/{session}")
+    await sign_in_with(visitor, bo)
+    await visitor.wait_for("document.querySelectorAll('.tabs a').length > 2")
+    assert not await is_visible(visitor, ".composer")
+    facts = await visitor.run_script("document.querySelector('.session dl').textContent")
+    assert "shared withbo (read)" in facts
+    assert (await send(stand, ada, "PUT", share, json={"access": "submit"})).status_code == 200
+    await visitor.wait_for("document.querySelector('.composer').checkVisibility()")
+    await visitor.run_script("document.querySelector('#signed-in button').click()")
+    await visitor.wait_for(FORM_SHOWN)
+
+
+async def open_answered_session(stand: RunningGateway, key: str) -> str:
+    """Open a session and complete a turn in it."""
+    session = await open_session(stand, key)
+    turns = f"/v1/sessions/{session}/turns"
+    answer = await send(stand, key, "POST", turns, json={"text": "Hi"}, params={"wait": 30})
+    assert answer.json()["status"] == "completed", answer.text
+    return session
+
+
+async def is_visible(browser: Browser, selector: str) -> bool:
+    """Return whether an element is shown."""
+    script = f"document.querySelector({json.dumps(selector)})?.checkVisibility() ?? false"
+    return bool(await browser.run_script(script))
 
 
 @pytest.mark.skipif(not AXE_SCRIPT.exists(), reason="npm did not bring axe: see the Makefile")

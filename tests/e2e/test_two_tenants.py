@@ -93,6 +93,7 @@ def choose_other(tenants: dict[str, Tenant], name: str) -> Tenant:
 
 
 @pytest.mark.parametrize("name", WORDS)
+@pytest.mark.promise("P15")
 async def test_a_tenant_has_its_own_sessions_events_figures_and_prompts_only(
     tenants: dict[str, Tenant], name: str
 ) -> None:
@@ -115,6 +116,7 @@ async def test_a_tenant_has_its_own_sessions_events_figures_and_prompts_only(
 
 
 @pytest.mark.parametrize("name", WORDS)
+@pytest.mark.promise("P15")
 async def test_a_consumer_of_a_tenant_hears_of_nobody_elses_turns(
     tenants: dict[str, Tenant], name: str
 ) -> None:

@@ -110,5 +110,5 @@ export function createActionButton(key, text, open, properties = {}) {
     pressed = event.currentTarget;
     open();
   };
-  return createElement("button", { type: "button", class: "quiet", "data-key": key, ...properties, on: { click: press } }, text);
+  return createElement("button", { type: "button", class: "quiet action", "data-key": key, ...properties, on: { click: press } }, text);
 }

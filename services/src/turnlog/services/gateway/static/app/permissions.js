@@ -5,6 +5,7 @@ let principal = null;
 export function setPrincipal(found) {
   principal = found;
   document.body.classList.toggle("reads-only", !mayDo("sessions:write"));
+  document.body.classList.toggle("sees-no-prompts", !mayDo("prompts:read"));
 }
 
 // Before the service has said who one is, and where it cannot, everything is shown.

@@ -10,6 +10,7 @@ import { createUsesView } from "../uses/uses_view.js";
 import { createElement, setChildren } from "./dom.js";
 import { SIGN_IN_NEEDED, fetchJson } from "./http_client.js";
 import { readLocation } from "./links.js";
+import { mayDo, setPrincipal } from "./permissions.js";
 import { makeFocusRove } from "./roving_focus.js";
 import { createSignIn, createSignOut } from "./sign_in.js";
 import { moveFocus, showSkipLinks } from "./skip_links.js";
@@ -24,12 +25,12 @@ const container = document.getElementById("view");
 let view = null;
 
 // What a view needs; the links to those that one may not see are not shown.
-const NEEDED = { overview: "figures:read", approvals: "events:read", usage: "figures:read" };
+const NEEDED = { sessions: "sessions:read", overview: "figures:read", approvals: "events:read", usage: "figures:read" };
 
-let permissions = null;
+let isKnown = false;
 
 function showView() {
-  if (!permissions) return;
+  if (!isKnown) return;
   const { steps, query } = readLocation();
   const [section, subject, ...rest] = steps;
   const viewName = nameView(section, subject, query);
@@ -42,7 +43,7 @@ function nameView(section, subject, query) {
   if (section in SUBJECTS && subject) return `${section} ${subject}`;
   if (section in SECTIONS) return section;
   const isOverview = !section && [...query.keys()].every((name) => name === "hours");
-  return isOverview && permissions.includes(NEEDED.overview) ? "overview" : "sessions";
+  return isOverview && mayDo(NEEDED.overview) ? "overview" : "sessions";
 }
 
 const createView = (viewName, section, subject) => (viewName in SECTIONS ? SECTIONS[viewName]() : SUBJECTS[section](subject));
@@ -69,15 +70,16 @@ function markSectionLinks(viewName) {
 async function showForPrincipal() {
   try {
     const principal = await fetchJson("/v1/principal");
-    permissions = principal.permissions;
+    setPrincipal(principal);
+    isKnown = true;
     document.getElementById("section-links").hidden = false;
-    for (const [name, needed] of Object.entries(NEEDED)) document.getElementById(`${name}-link`).hidden = !permissions.includes(needed);
+    for (const [name, needed] of Object.entries(NEEDED)) document.getElementById(`${name}-link`).hidden = !mayDo(needed);
     const hasKey = ["key", "root-key", "oidc"].includes(principal.sign_in);
     setChildren(document.getElementById("signed-in"), hasKey ? createSignOut(principal, showSignIn) : null);
     showView();
   } catch (problem) {
     if (problem.status !== 401) {
-      permissions = Object.values(NEEDED);
+      isKnown = true;
       showView();
     }
   }
@@ -86,7 +88,7 @@ async function showForPrincipal() {
 function showSignIn() {
   view?.close();
   view = null;
-  permissions = null;
+  isKnown = false;
   document.getElementById("section-links").hidden = true;
   const form = createSignIn(showForPrincipal);
   setChildren(document.getElementById("signed-in"));

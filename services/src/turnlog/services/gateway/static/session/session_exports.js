@@ -2,6 +2,7 @@
 
 import { createElement } from "../app/dom.js";
 import { buildSessionPath } from "../app/http_client.js";
+import { mayDo } from "../app/permissions.js";
 
 const FORMATS = [
   ["bundle", "bundle", "events, texts and a verifier, for a third party"],
@@ -12,7 +13,7 @@ const FORMATS = [
 
 export function renderExports(session) {
   const renderFormat = ([format, name, description]) => createElement("li", {}, renderExportLink(session, format, [name, createElement("small", {}, description)]));
-  return createElement("details", { class: "exports" }, createElement("summary", {}, "export"), createElement("ul", {}, FORMATS.map(renderFormat)));
+  return createElement("details", { class: "exports" }, createElement("summary", {}, "export"), createElement("ul", {}, FORMATS.filter(([format]) => format !== "bundle" || mayDo("withheld:read")).map(renderFormat)));
 }
 
 export function renderExportLink(session, format, name) {

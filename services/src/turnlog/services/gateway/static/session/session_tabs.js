@@ -4,6 +4,7 @@
 import { createElement, setChildren } from "../app/dom.js";
 import { makeScrollersFocusable } from "../app/kept_place.js";
 import { linkToCall, linkToDiff, linkToGrowth, linkToPast, linkToSession, linkToTimeline, linkToVerification, linkToVersion, linkToWhatIf, linkToWhy } from "../app/links.js";
+import { mayDo } from "../app/permissions.js";
 import { scrollIntoSight } from "../app/quiet_scrolling.js";
 import { makeFocusRove } from "../app/roving_focus.js";
 
@@ -33,15 +34,15 @@ export function createSessionTabs(session) {
     if (isRecord) recordAddress = location.hash;
     showTabs([
       ["Record", recordAddress, isRecord],
-      shownCall && ["Prompts", linkToCall(session, shownCall), call && !mode],
+      shownCall && mayDo("prompts:read") && ["Prompts", linkToCall(session, shownCall), call && !mode],
       shownTurn && ["Timeline", linkToTimeline(session, shownTurn), view === "turns"],
-      shownCall && ["Why", linkToWhy(session, shownCall), mode === "why"],
-      calls.length > 1 && ["Difference", mode === "diff" ? location.hash : linkToDiff(session, before, shownCall), mode === "diff"],
+      shownCall && mayDo("prompts:read") && ["Why", linkToWhy(session, shownCall), mode === "why"],
+      calls.length > 1 && mayDo("prompts:read") && ["Difference", mode === "diff" ? location.hash : linkToDiff(session, before, shownCall), mode === "diff"],
       ["Past", linkToPast(session, sequence), view === "at"],
-      shownCall && ["What if", view === "what-if" ? location.hash : linkToWhatIf(session), view === "what-if"],
-      shownCall && ["Growth", linkToGrowth(session), view === "growth"],
+      shownCall && mayDo("prompts:read") && ["What if", view === "what-if" ? location.hash : linkToWhatIf(session), view === "what-if"],
+      shownCall && mayDo("figures:read") && ["Growth", linkToGrowth(session), view === "growth"],
       ["Proof", linkToVerification(session), view === "proof"],
-      ["Version", linkToVersion(session), view === "version"],
+      mayDo("library:read") && ["Version", linkToVersion(session), view === "version"],
     ].filter(Boolean));
   }
 

@@ -7,6 +7,7 @@ import { readContent } from "../app/formatting.js";
 import { buildSessionPath, fetchJson } from "../app/http_client.js";
 import { noteScroll, restoreScroll } from "../app/kept_place.js";
 import { linkToSessions, linkToVerification } from "../app/links.js";
+import { isSharedToRead } from "../app/permissions.js";
 import { createVersionView } from "../audit/blueprint_version.js";
 import { createDiffView } from "../audit/diff_view.js";
 import { createGrowthView } from "../audit/growth_view.js";
@@ -76,6 +77,7 @@ export function createSessionView(session) {
       countDerived(session).then((result) => { derived = result; }),
     ]);
     if (closed) return;
+    element.classList.toggle("reads-only", isSharedToRead(facts));
     eventTable.load(page.events);
     conversation.load(history, facts);
     facts.sequence = page.after;
@@ -96,7 +98,10 @@ export function createSessionView(session) {
     if (name === "session-closed") facts.closed = true;
     if (name === "turn-submitted" || name === "turn-queued") facts.turns += 1;
     if (name === "session-described") facts = applyDescription(facts, envelope.data);
-    if (name === "share-changed") facts = applyShare(facts, envelope.data);
+    if (name === "share-changed") {
+      facts = applyShare(facts, envelope.data);
+      element.classList.toggle("reads-only", isSharedToRead(facts));
+    }
     if (name === "blueprint-moved") applyMove(envelope.data.blueprint);
     if (name === "profile-switched") facts = { ...facts, profile: envelope.data.profile, model: envelope.data.model };
     if (name === "phase-entered") facts = { ...facts, phase: envelope.data.phase };
