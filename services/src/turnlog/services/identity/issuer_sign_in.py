@@ -136,7 +136,7 @@ class IssuerSignIn:
             "code_challenge": challenge.rstrip(b"=").decode(),
             "code_challenge_method": "S256",
         }
-        address = await self._ask(self._find_address("authorization_endpoint", "sign-in"))
+        address = await self._await_issuer(self._find_address("authorization_endpoint", "sign-in"))
         joint = "&" if "?" in address else "?"
         return f"{address}{joint}{urlencode(query)}", pending
 
@@ -148,7 +148,7 @@ class IssuerSignIn:
         if not compare_digest(pending.state.encode(), state.encode()):
             raise create_refusal("the answer belongs to another sign-in")
         async with self._exchanges:
-            answer = await self._ask(self._exchange_code(code, pending.verifier))
+            answer = await self._await_issuer(self._fetch_tokens(code, pending.verifier))
         token = answer.get("id_token" if self.terms.uses_id_token else "access_token")
         if not isinstance(token, str):
             raise create_refusal("the issuer sent no token that signs in here")
@@ -159,7 +159,7 @@ class IssuerSignIn:
             raise create_refusal(f"the token has more than {MAX_COOKIE_TOKEN} characters")
         return SignedIn(token, principal)
 
-    async def _exchange_code(self, code: str, verifier: str) -> Mapping[str, JsonValue]:
+    async def _fetch_tokens(self, code: str, verifier: str) -> Mapping[str, JsonValue]:
         terms = self.terms
         form = {
             "grant_type": "authorization_code",
@@ -171,7 +171,7 @@ class IssuerSignIn:
         options: dict[str, Any] = {"data": form}
         if terms.client_secret is not None:
             secret = terms.client_secret.get_secret_value()
-            if await self._takes_secret_in_header():
+            if await self._accepts_secret_in_header():
                 options["auth"] = (quote(terms.client_id, safe=""), quote(secret, safe=""))
             else:
                 form["client_secret"] = secret
@@ -179,7 +179,7 @@ class IssuerSignIn:
         found = parse_json(await fetch_document(self.http, "POST", address, **options))
         return found if isinstance(found, dict) else {}
 
-    async def _takes_secret_in_header(self) -> bool:
+    async def _accepts_secret_in_header(self) -> bool:
         document = await self._fetch_discovery()
         known = document.get("token_endpoint_auth_methods_supported")
         return not isinstance(known, list) or "client_secret_basic" in known
@@ -194,7 +194,7 @@ class IssuerSignIn:
                 self._discovery = (now, await fetch_discovery(self.http, self.terms.issuer))
             return self._discovery[1]
 
-    async def _ask(self, request: Awaitable[AnswerT]) -> AnswerT:
+    async def _await_issuer(self, request: Awaitable[AnswerT]) -> AnswerT:
         try:
             async with asyncio.timeout(FETCH_SECONDS):
                 return await request

@@ -1,5 +1,6 @@
 """Routes by which a browser signs in at an issuer and comes back.
 
+Browsers are sent to them, and no client is: they are in no description of the API.
 They answer with a redirect whatever happens, because a person sees what they answer: what went
 wrong is in the address of the page, which says it in words.
 """
@@ -59,7 +60,7 @@ async def list_sign_in_ways(request: Request) -> SignInWays:
     )
 
 
-@router.get(api_paths.SIGN_IN_AT_ISSUER, status_code=303, summary="Sign in at the issuer")
+@router.get(api_paths.SIGN_IN_AT_ISSUER, include_in_schema=False)
 async def sign_in_at_issuer(
     request: Request, place: Annotated[str, Query(max_length=1_001)] = ""
 ) -> RedirectResponse:
@@ -74,7 +75,7 @@ async def sign_in_at_issuer(
     return response
 
 
-@router.get(api_paths.SIGN_IN_RETURN, status_code=303, summary="Come back from the issuer")
+@router.get(api_paths.SIGN_IN_RETURN, include_in_schema=False)
 async def return_from_issuer(
     request: Request, answer: Annotated[IssuerAnswer, Query()]
 ) -> RedirectResponse:
