@@ -35,8 +35,8 @@ from turnlog.projections.store.growth.alert_values import (
 )
 from turnlog.projections.store.schema.schema_migration import prepare_schema
 from turnlog.services.alerts.alert_service import AlertService
+from turnlog.services.integrity.projection_lag import measure_projection_lag
 from turnlog.services.platform.clock import Clock
-from turnlog.services.platform.projection_lag import measure_projection_lag
 
 MAX_LAG: Final = 1_000
 """Events that the read models may lack; with more, figures of them would be those of another time.

@@ -10,7 +10,7 @@ from turnlog.events.errors import Refused
 from turnlog.events.store.ports import EventLog
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal, wait_for_sequence
-from turnlog.services.platform.projection_lag import measure_projection_lag
+from turnlog.services.integrity.projection_lag import measure_projection_lag
 
 MIN_SEQUENCE_FIELD: Final = "min_sequence"
 

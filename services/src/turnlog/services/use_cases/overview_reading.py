@@ -25,7 +25,7 @@ from turnlog.projections.store.read.row_types import GroupGrowth
 from turnlog.projections.store.write.projection_positions import read_active_position
 from turnlog.projections.store.write.stopped_sessions import list_stopped_sessions
 from turnlog.services.alerts.alert_use_cases import AlertUseCases
-from turnlog.services.platform.projection_lag import measure_projection_lag
+from turnlog.services.integrity.projection_lag import measure_projection_lag
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.use_cases.prompts.call_reading import create_group_metrics
 

@@ -15,6 +15,7 @@ from turnlog.events.store.ports import EventLog
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.write.projection_positions import read_active_position
 from turnlog.services.api.service_payloads import ComponentHealth, ReadinessView
+from turnlog.services.integrity.projection_lag import measure_projection_lag
 from turnlog.services.integrity.stopped_rows import require_sound_sessions
 from turnlog.services.knowledge.index_service import require_sound_index
 from turnlog.services.platform.durability import Durability
@@ -25,7 +26,6 @@ from turnlog.services.platform.process_health import (
     find_failure,
     is_ready,
 )
-from turnlog.services.platform.projection_lag import measure_projection_lag
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

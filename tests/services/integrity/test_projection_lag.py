@@ -12,7 +12,7 @@ from turnlog.events.errors import Corrupt
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.store.engine import open_store
 from turnlog.projections.store.schema.schema_migration import prepare_schema
-from turnlog.services.platform.projection_lag import measure_projection_lag
+from turnlog.services.integrity.projection_lag import measure_projection_lag
 
 
 async def test_projection_lag_is_the_number_of_unfolded_events(tmp_path: Path) -> None:
