@@ -93,3 +93,19 @@ def test_feedback_judges_a_turn_or_one_entry_of_what_it_retrieved(
     for written in ("manuals", "/harbour", "manuals/"):
         wrong = turnlog("feedback", session, "1", "down", "--entry", written, *here)
         assert (wrong.code, "write COLLECTION/ENTRY" in wrong.err) == (ExitCode.USAGE, True)
+
+
+def test_session_is_shared_shown_and_shared_no_more(
+    turnlog: RunCommand, client: httpx.Client, up: BlockingTurnlogUp
+) -> None:
+    session, here = open_session(client), ("--data-dir", str(up.data_dir))
+    assert "reads it" in turnlog("share", session, "bo", *here).out
+    shared = turnlog("share", session, "bo/team", "--submit", "-o", "json", *here)
+    assert shared.json["sequence"] == 3
+    shown = turnlog("show", session, *here).out
+    assert "bo (read), bo/team (submit)" in shown
+    ended = turnlog("unshare", session, "bo", *here)
+    assert (ended.code, "not shared with bo" in ended.out) == (0, True)
+    assert "bo (read)" not in turnlog("show", session, *here).out
+    refused = turnlog("share", session, "b o\n", *here)
+    assert (refused.code, "user" in refused.err) == (ExitCode.USAGE, True)

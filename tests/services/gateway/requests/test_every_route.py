@@ -188,6 +188,14 @@ async def test_invalid_or_missing_call_id_returns_404(
         assert_refused(answer, 404, "unknown-call", "call")
 
 
+@mark_with_routes(tuple(route for route in ROUTES if route.template.endswith("/{user}")))
+async def test_user_in_a_path_with_a_line_break_is_not_another_one(
+    bare: RunningGateway, session: str, route: DocumentedRoute
+) -> None:
+    path = route.build_path(session=session, user="ann%0A")
+    assert_refused(await send_request(bare, route, path), 422, "invalid", "user")
+
+
 @mark_with_routes(ROUTES)
 async def test_unknown_query_parameter_is_refused(
     bare: RunningGateway, session: str, route: DocumentedRoute

@@ -55,7 +55,7 @@ from turnlog.services.http.problem_details import (
     ProblemDetails,
     handle_error,
 )
-from turnlog.services.http.request_checks import check_body, check_query
+from turnlog.services.http.request_checks import check_body, check_path, check_query
 from turnlog.services.http.request_origin import RequestOriginMiddleware, list_own_hosts
 from turnlog.services.http.request_pacing import RequestPacing
 from turnlog.services.keys import issuer_routes, key_routes, sign_in_routes
@@ -102,7 +102,8 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     static_ui.router,
 )
 REQUEST_CHECKS: Final = [
-    Depends(check) for check in (check_permission, check_session_reach, check_query, check_body)
+    Depends(check)
+    for check in (check_permission, check_session_reach, check_path, check_query, check_body)
 ]
 """What every request passes before its handler runs."""
 

@@ -1,4 +1,4 @@
-"""Checks that all routes share: query names, unexpected bodies, times and sequences.
+"""Checks that all routes share: paths, query names, unexpected bodies, times and sequences.
 
 The gateway refuses unknown query parameters, because a misspelt `min_sequence` would return stale
 rows. It also refuses repeated parameters, because one of the values would be ignored. Each route
@@ -36,6 +36,14 @@ def check_query_size(query: bytes) -> None:
     if query.count(b"&") >= MAX_PARAMETERS:
         detail = f"the query has more than {MAX_PARAMETERS} parameters"
         raise Refused("invalid", detail, field="query", fix="send each parameter once")
+
+
+async def check_path(request: Request) -> None:
+    """Refuse a last field with a line break at its end, which the router would leave out."""
+    template, path = request.scope["route"].path, request.scope["path"]
+    if template.endswith(":path}") and path.endswith("\n"):
+        name = template.rpartition("{")[2].removesuffix(":path}")
+        raise _create_refusal(name, "it ends with a line break", "leave the line break out")
 
 
 async def check_query(request: Request) -> None:
