@@ -75,6 +75,7 @@ class KeyPage(ResponseModel):
     """The keys of a tenant."""
 
     sequence: int
+    """How many events the keys listed have; it grows with each change of one of them."""
     keys: tuple[KeyView, ...]
 
 
@@ -82,6 +83,7 @@ class KeyResult(ResponseModel):
     """A key after a command."""
 
     sequence: int
+    """How many events the keys of the tenant have."""
     key: KeyView
 
 

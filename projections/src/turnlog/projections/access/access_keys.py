@@ -90,10 +90,16 @@ class AccessKeys:
         default_factory=dict[str, KeyCommandRecord]
     )
     """Commands by idempotency key."""
+    changes_by_tenant: Mapping[str, int] = field(default_factory=dict[str, int])
+    """How many events the keys of each tenant have."""
 
-    @property
-    def sequence(self) -> int:
-        """The sequence of the last event; 0 before the first."""
+    def get_sequence(self, tenant: str | None) -> int:
+        """Return how many events the keys of a tenant, or of all, have.
+
+        All share one history, whose own sequence would tell a tenant what the others do.
+        """
+        if tenant is not None:
+            return self.changes_by_tenant.get(tenant, 0)
         return self.head.sequence if self.head else 0
 
     def list_keys(self, tenant: str | None) -> Sequence[AccessKey]:
@@ -140,15 +146,18 @@ def decide_use(before: AccessKeys, key_id: str, now: datetime) -> KeyUsed | None
 def fold_access_keys(events: Iterable[RecordedEvent], before: AccessKeys) -> AccessKeys:
     """Apply events to the keys, in order."""
     by_id, commands, head = dict(before.by_id), dict(before.commands_by_key), before.head
+    changes = dict(before.changes_by_tenant)
     for recorded in events:
         event, head = decode_library_event(recorded), recorded.head
         changed = _apply_event(by_id, event, recorded.envelope.time)
         key, digest = recorded.envelope.commandkey, recorded.envelope.commandhash
+        if changed is not None:
+            changes[changed.tenant] = changes.get(changed.tenant, 0) + 1
         if changed is not None and key is not None and digest is not None:
             commands[key] = KeyCommandRecord(digest, changed)
         while len(commands) > MAX_COMMANDS:
             del commands[next(iter(commands))]
-    return AccessKeys(head=head, by_id=by_id, commands_by_key=commands)
+    return AccessKeys(head=head, by_id=by_id, commands_by_key=commands, changes_by_tenant=changes)
 
 
 def _apply_event(

@@ -58,8 +58,10 @@ async def run_gateway(
     shares `client`, and adds its health to `shared_checks`, which readiness asks.
     """
     check_listener(settings)
+    # Whoever signs in may be of another tenant than those who do not.
+    watched = settings.tenant if settings.serves_one_tenant else None
     async with connect_components(
-        settings, "gateway", shutdown, tenant=settings.tenant, client=client
+        settings, "gateway", shutdown, tenant=watched, client=client
     ) as parts:
         store = open_store(settings.database_url.get_secret_value())
         try:

@@ -76,6 +76,7 @@ class KeyChange:
     """What a command did to a key, also where it was carried out before."""
 
     sequence: int
+    """How many events the keys of the tenant have."""
     key: AccessKey
     is_repeated: bool
 
@@ -166,9 +167,11 @@ class AccessKeyService:
         outcome = await self._history.handle(
             INSTALLATION_TENANT, decide, caller.metadata, _build_tenant_command(caller)
         )
-        if outcome.record is not None:
-            return KeyChange(outcome.state.sequence, outcome.record.key, is_repeated=True)
-        return KeyChange(outcome.state.sequence, outcome.state.by_id[key_id], is_repeated=False)
+        repeated = outcome.record
+        key = outcome.state.by_id[key_id] if repeated is None else repeated.key
+        return KeyChange(
+            outcome.state.get_sequence(key.tenant), key, is_repeated=repeated is not None
+        )
 
 
 def _build_tenant_command(caller: Caller) -> CommandRef | None:

@@ -75,9 +75,10 @@ class KeyUseCases:
         chosen = choose_tenant(principal, tenant)
         found = await self.service.load_keys()
         now = self.service.parts.clock()
-        keys = found.list_keys(None if chosen == ALL_TENANTS else chosen)
+        listed = None if chosen == ALL_TENANTS else chosen
         return KeyPage(
-            sequence=found.sequence, keys=tuple(_create_view(each, now) for each in keys)
+            sequence=found.get_sequence(listed),
+            keys=tuple(_create_view(each, now) for each in found.list_keys(listed)),
         )
 
     async def create_key(

@@ -335,6 +335,11 @@ class GatewaySettings(WebhookSettings):
     everybody who signs in. Without it our own names count.
     """
 
+    @property
+    def serves_one_tenant(self) -> bool:
+        """Whether all requests are of the tenant of `tenant`, whoever sends them."""
+        return self.root_key is None and self.oidc_tenant_claim is None
+
 
 class WorkerSettings(ProcessSettings):
     """Settings of the process that calls models."""

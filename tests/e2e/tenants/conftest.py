@@ -1,0 +1,19 @@
+"""The pair of tenants, started once for all tests of this folder."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from tests.e2e.tenants.tenant_pair import TenantPair, run_tenant_pair
+from tests.support.servers.postgres_server import PostgresServer
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def pair(
+    postgres_server: PostgresServer, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[TenantPair]:
+    async with run_tenant_pair(tmp_path_factory.mktemp("pair"), postgres_server) as running:
+        yield running
