@@ -31,7 +31,7 @@ from tests.services.gateway.listed_routes import iterate_routes
 pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
     pytest.mark.slow("the processes of all roles start"),
-    pytest.mark.promise("P13"),
+    pytest.mark.promise("P15"),
 ]
 
 

@@ -36,7 +36,7 @@ pytestmark = [
 ]
 
 
-@pytest.mark.promise("P13")
+@pytest.mark.promise("P15")
 @pytest.mark.parametrize("role", ROLE_PERMISSIONS)
 @pytest.mark.parametrize("name", NAMES)
 async def test_a_role_of_a_tenant_reaches_exactly_its_routes(
@@ -52,7 +52,7 @@ async def test_a_role_of_a_tenant_reaches_exactly_its_routes(
         assert answer.status_code < 500, (method, path, answer.text)
 
 
-@pytest.mark.promise("P13")
+@pytest.mark.promise("P15")
 @pytest.mark.parametrize("role", [EVERY_ROLE, *ROLE_PERMISSIONS])
 @pytest.mark.parametrize("name", NAMES)
 async def test_what_another_tenant_has_is_what_nobody_has(
@@ -96,7 +96,7 @@ DOCUMENTS: Final = tuple(
 )
 
 
-@pytest.mark.promise("P13")
+@pytest.mark.promise("P15")
 async def test_generated_requests_bring_nothing_of_another_tenant_and_no_server_error(
     pair: TenantPair,
 ) -> None:
