@@ -1,13 +1,15 @@
-"""Writes the reference of permissions: which roles may call which route.
+"""Writes the reference of permissions: which roles may call which route, and use which command.
 
 `make docs` runs it, and a test fails when the committed file differs from its output.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
+from turnlog.services.cli.command_index import COMMAND_SECTIONS, extract_purpose
+from turnlog.services.cli.command_permissions import COMMAND_NEEDS
 from turnlog.services.gateway.app import build_openapi, create_routed_app
 from turnlog.services.identity.permissions import (
     PERMISSIONS,
@@ -21,7 +23,7 @@ from turnlog.services.identity.permissions import (
 TARGET = Path(__file__).parents[1] / "reference" / "permissions.md"
 
 HEAD = """\
-# Who may call which route
+# Who may call which route, and use which command
 
 Who sends a request has [roles](../keys.md), and each role has permissions. A route needs one of
 them; a sender without it is refused with 403 `not-permitted`, which names it. A route that is not
@@ -33,6 +35,16 @@ gateway asks for no keys.
 """
 
 VALUES = "\nOf the parameter `{name}` every value but {values} needs `{permission}`.\n"
+
+COMMANDS = """
+## Commands
+
+A command needs what the routes that it calls need; some options need more. A command that finds no
+service opens the data directory itself, with every role: then it counts who may read its files.
+
+| command | what it does | permission | with some options | roles |
+|---|---|---|---|---|
+"""
 
 TABLE = """
 | route | what it does | permission | roles |
@@ -60,7 +72,28 @@ def format_page() -> str:
         if path in written
         for method, operation in operations.items()
     )
-    return "".join((HEAD, *meanings, *values, TABLE, *rows))
+    return "".join((HEAD, *meanings, *values, TABLE, *rows, COMMANDS, *_iterate_commands()))
+
+
+def _iterate_commands() -> Iterator[str]:
+    for section in COMMAND_SECTIONS:
+        for command in section.commands:
+            need = COMMAND_NEEDS[command.name]
+            always, optional = need.list_permissions(), need.list_optional()
+            allowed = set(ROLE_PERMISSIONS)
+            for each in always:
+                allowed &= set(list_allowed_roles(each))
+            nats = f"login of NATS: {need.nats}" if need.nats else ""
+            needs = "; ".join(filter(None, (_format_names(always), nats, need.note)))
+            yield (
+                f"| `turnlog {command.name}` | {extract_purpose(command.function)} | "
+                f"{needs or 'nothing'} | {_format_names(optional)} | "
+                f"{_format_roles(allowed) if always else ''} |\n"
+            )
+
+
+def _format_names(permissions: Collection[str]) -> str:
+    return ", ".join(f"`{each}`" for each in permissions)
 
 
 def _format_route(method: str, path: str, summary: str, template: str) -> str:
