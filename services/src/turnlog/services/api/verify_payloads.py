@@ -103,8 +103,8 @@ class VerifyFindingLine(ResponseModel):
 
     kind: Literal["finding"] = "finding"
     """The discriminator of the lines."""
-    log: Literal["sessions", "library", "alerts", "reads", "blobs"]
-    """The stream at fault."""
+    log: Literal["sessions", "library", "alerts", "reads", "installation", "blobs"]
+    """The stream at fault, or the histories of the installation, which are in that of libraries."""
     session: str | None
     """The session id, the family of the library, or the alert; null for the whole stream."""
     finding: AuditFinding
@@ -132,6 +132,10 @@ class VerifySummaryLine(ResponseModel):
     """The number of sessions with a finding."""
     events: int
     """The number of events of the sessions and of the library."""
+    installation_events: int | None = None
+    """How many of them are of the installation, such as those of its keys; null where they were not
+    verified, since they are no tenant's.
+    """
     seconds: float
     """The duration in seconds."""
     prompts: ReproductionCounts

@@ -30,6 +30,7 @@ from turnlog.events.errors import (
     Unavailable,
 )
 from turnlog.events.ids import validate_id
+from turnlog.events.model.installation.access_events import INSTALLATION_TENANT
 from turnlog.events.store.ports import EventLog, RawEvent
 from turnlog.projections.audit.record.session_replay import collect_blob_digests
 from turnlog.projections.audit.verify.audit_findings import AuditFinding
@@ -88,8 +89,8 @@ class VerifyProgress:
     """Events in all, or stream positions in the first stage."""
 
 
-RecordPart = Literal["sessions", "library", "alerts", "reads", "blobs"]
-"""A stream of the record."""
+RecordPart = Literal["sessions", "library", "alerts", "reads", "installation", "blobs"]
+"""A stream of the record, or the histories of the installation in that of libraries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,8 @@ class VerifyOutcome:
 
     tally: VerificationTally
     events: int
+    installation_events: int | None
+    """How many of them are of the installation: its keys; None where they were not verified."""
 
 
 VerifyStep = VerifyProgress | LocatedFinding | VerifyOutcome
@@ -125,6 +128,8 @@ class VerifyService:
     alerts_log: EventLog
     reads_log: EventLog
     store: ReadModelStore
+    with_installation: bool = False
+    """Whether the histories of the installation are verified too, which are no tenant's."""
     means: VerificationContext = field(
         default_factory=lambda: VerificationContext(collect_installed())
     )
@@ -279,6 +284,7 @@ class VerifyService:
             library=ChainVerifier(witness.list_library_heads() if witness else {}),
             alerts=ChainVerifier(witness.list_alert_heads() if witness else {}),
             reads=ChainVerifier(witness.list_read_heads() if witness else {}),
+            installation=ChainVerifier(witness.list_installation_heads() if witness else {}),
         )
         async with aclosing(self._check_streams(chains, others)) as checked:
             async for step in checked:
@@ -299,7 +305,8 @@ class VerifyService:
                         yield LocatedFinding("sessions", *each)
                 done += report.events
                 yield VerifyProgress("sessions", done, goal)
-        yield VerifyOutcome(tally, goal + others.count_events())
+        installation = count_events(others.installation) if self.with_installation else None
+        yield VerifyOutcome(tally, goal + others.count_events(), installation)
 
     async def _check_streams(
         self, chains: ChainVerifier, others: _TenantChains
@@ -336,31 +343,36 @@ class VerifyService:
         for key, finding in chains.find_missing():
             yield LocatedFinding("sessions", key, finding)
         checks = (
-            self._check_tenant_chains("library", self.library_log, others.library),
-            self._check_tenant_chains("alerts", self.alerts_log, others.alerts),
-            self._check_tenant_chains("reads", self.reads_log, others.reads),
+            self._check_other_chains("library", self.library_log, others),
+            self._check_other_chains("alerts", self.alerts_log, others),
+            self._check_other_chains("reads", self.reads_log, others),
         )
         for check in checks:
             async with aclosing(check) as findings:
                 async for each in findings:
                     yield each
 
-    async def _check_tenant_chains(
-        self, name: Literal["library", "alerts", "reads"], log: EventLog, chains: ChainVerifier
+    async def _check_other_chains(
+        self, name: Literal["library", "alerts", "reads"], log: EventLog, others: _TenantChains
     ) -> AsyncGenerator[LocatedFinding]:
         """Check the chains of a stream that has no sessions."""
+        checked: dict[str, tuple[RecordPart, ChainVerifier]] = {
+            self.tenant: (name, others.get_chains(name))
+        }
+        if name == "library" and self.with_installation:
+            checked[INSTALLATION_TENANT] = ("installation", others.installation)
         async with aclosing(scan_log(log, None)) as parts:
             async for part in parts:
                 if isinstance(part, StreamHole):
                     yield _locate_hole(name, part)
                     continue
-                tenant_events = [
-                    raw for raw in part if parse_chain_key(raw.subject)[0] == self.tenant
-                ]
-                for found in filter(None, map(chains.check_event, tenant_events)):
-                    yield LocatedFinding(name, *found)
-        for key, finding in chains.find_missing():
-            yield LocatedFinding(name, key, finding)
+                for raw in part:
+                    at, chains = checked.get(parse_chain_key(raw.subject)[0], (name, None))
+                    if chains is not None and (found := chains.check_event(raw)):
+                        yield LocatedFinding(at, *found)
+        for at, chains in checked.values():
+            for key, finding in chains.find_missing():
+                yield LocatedFinding(at, key, finding)
 
     async def _check_continuity(self) -> Sequence[LocatedFinding]:
         """Return a finding for each stream without the event up to which a projector folded it.
@@ -449,7 +461,10 @@ class VerifyService:
         identity = await self.command_handler.log.get_identity(self.tenant)
         chains = ChainVerifier()
         others = _TenantChains(
-            library=ChainVerifier(), alerts=ChainVerifier(), reads=ChainVerifier()
+            library=ChainVerifier(),
+            alerts=ChainVerifier(),
+            reads=ChainVerifier(),
+            installation=ChainVerifier(),
         )
         async for step in self._check_chains(chains, others):
             if isinstance(step, LocatedFinding):
@@ -465,6 +480,7 @@ class VerifyService:
             library=build_checkpoint_heads(others.library.ends),
             alerts=build_checkpoint_heads(others.alerts.ends),
             reads=build_checkpoint_heads(others.reads.ends),
+            installation=build_checkpoint_heads(others.installation.ends),
         )
 
 
@@ -475,11 +491,20 @@ class _TenantChains:
     library: ChainVerifier
     alerts: ChainVerifier
     reads: ChainVerifier
+    installation: ChainVerifier
+
+    def get_chains(self, name: Literal["library", "alerts", "reads"]) -> ChainVerifier:
+        """Return those of a tenant in a stream."""
+        return {"library": self.library, "alerts": self.alerts, "reads": self.reads}[name]
 
     def count_events(self) -> int:
         """Return how many events they have."""
-        checked = (self.library, self.alerts, self.reads)
-        return sum(end.event_count for each in checked for end in each.ends.values())
+        return sum(map(count_events, (self.library, self.alerts, self.reads, self.installation)))
+
+
+def count_events(chains: ChainVerifier) -> int:
+    """Return how many events chains have."""
+    return sum(end.event_count for end in chains.ends.values())
 
 
 @dataclass(frozen=True, slots=True)

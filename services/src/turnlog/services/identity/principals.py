@@ -37,3 +37,8 @@ class Principal:
     """Whether it changes nothing, whatever its roles allow; so a browser token may be."""
     expires: float | None = None
     """When it must sign in again, in seconds since 1970; None for never."""
+
+    @property
+    def is_of_installation(self) -> bool:
+        """Whether it acts for the installation: with its root key, or where nobody signs in."""
+        return self.sign_in in {"root-key", "none"}

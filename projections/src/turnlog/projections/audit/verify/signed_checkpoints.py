@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from turnlog.events.content import SHA256_PATTERN, Digest, encode_canonical
+from turnlog.events.model.installation.access_events import INSTALLATION_TENANT
 from turnlog.projections.audit.verify.hash_chain import ChainEnd, ChainKey, WitnessedHead
 
 _MODEL_CONFIG = ConfigDict(frozen=True, extra="forbid")
@@ -56,6 +57,12 @@ class AuditCheckpoint(BaseModel):
     """The head of each alert, by name; absent without any, as in those of earlier releases."""
     reads: Annotated[dict[str, CheckpointHead], Field(exclude_if=lambda heads: not heads)] = {}
     """The head of each day of the log of reads; absent without any."""
+    installation: Annotated[
+        dict[str, CheckpointHead], Field(exclude_if=lambda heads: not heads)
+    ] = {}
+    """The head of each history of the installation, that of its keys for one; absent where who
+    asked is a tenant's.
+    """
 
     @property
     def signed_bytes(self) -> bytes:
@@ -77,6 +84,10 @@ class AuditCheckpoint(BaseModel):
     def list_read_heads(self) -> dict[ChainKey, WitnessedHead]:
         """Return the heads of the days of the log of reads."""
         return _build_witnessed_heads(self.tenant, self.reads)
+
+    def list_installation_heads(self) -> dict[ChainKey, WitnessedHead]:
+        """Return the heads of the histories of the installation."""
+        return _build_witnessed_heads(INSTALLATION_TENANT, self.installation)
 
 
 class CheckpointSignature(BaseModel):

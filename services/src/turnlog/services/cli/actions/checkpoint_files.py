@@ -81,6 +81,7 @@ def _print_checkpoint(kept: SignedCheckpoint, file: Path, output: OutputFormat) 
         fields: dict[str, JsonValue] = {
             "file": os.fspath(file),
             "sessions": len(taken.sessions),
+            "installation": {name: head.sequence for name, head in taken.installation.items()},
             "events": events,
             "key": by.key,
         }

@@ -74,6 +74,8 @@ def render_log_verification(
     line.append(
         f" · {format_count(log.sessions, 'session')}, {_format_extent(log.events, log.prompts)}"
     )
+    if log.installation_events:
+        line.append(f", {format_count(log.installation_events, 'event')} of keys")
     line.append(f" · {log.seconds:.1f} s", MUTED)
     return Group(_render_promises(log, found), Text(), line)
 

@@ -24,7 +24,7 @@ from turnlog.services.http.headers import (
     set_etag,
     tag_body,
 )
-from turnlog.services.http.request_tenant import RequestTenant
+from turnlog.services.http.request_tenant import RequestPrincipal, RequestTenant
 from turnlog.services.reads.recorded_looks import record_look
 from turnlog.services.use_cases.record.call_explanations import CallExplanations
 from turnlog.services.use_cases.record.record_verification import RecordVerification, VerifyLine
@@ -90,9 +90,15 @@ async def verify_session(
     responses=_VERIFY_RESPONSES,
     summary="Verify the log",
 )
-async def verify_log(tenant: RequestTenant, verification: Verification) -> StreamingResponse:
-    """Verify all sessions and the segment library; stream progress and findings, then a summary."""
-    lines = encode_lines(verification.verify_log(tenant))
+async def verify_log(
+    tenant: RequestTenant, principal: RequestPrincipal, verification: Verification
+) -> StreamingResponse:
+    """Verify all sessions and the segment library; stream progress and findings, then a summary.
+
+    With the root key, and where no keys are asked for, the history of the keys is verified too.
+    """
+    with_installation = principal.is_of_installation
+    lines = encode_lines(verification.verify_log(tenant, with_installation=with_installation))
     return StreamingResponse(lines, media_type=NDJSON_MEDIA_TYPE)
 
 
@@ -104,23 +110,33 @@ async def verify_log(tenant: RequestTenant, verification: Verification) -> Strea
     summary="Verify the log against a checkpoint",
 )
 async def verify_log_against_checkpoint(
-    tenant: RequestTenant, verification: Verification, checkpoint: AuditCheckpoint
+    tenant: RequestTenant,
+    principal: RequestPrincipal,
+    verification: Verification,
+    checkpoint: AuditCheckpoint,
 ) -> StreamingResponse:
     """Verify the log, and that it still contains every head of a checkpoint.
 
     The client checks the signature of the checkpoint itself.
     """
-    lines = encode_lines(verification.verify_log(tenant, checkpoint))
+    with_installation = principal.is_of_installation
+    lines = encode_lines(
+        verification.verify_log(tenant, checkpoint, with_installation=with_installation)
+    )
     return StreamingResponse(lines, media_type=NDJSON_MEDIA_TYPE)
 
 
 @router.get(api_paths.CHECKPOINT, summary="Create a checkpoint of all sessions")
-async def show_checkpoint(tenant: RequestTenant, verification: Verification) -> AuditCheckpoint:
+async def show_checkpoint(
+    tenant: RequestTenant, principal: RequestPrincipal, verification: Verification
+) -> AuditCheckpoint:
     """Return a checkpoint of all sessions' heads, to be signed and stored.
 
     It is refused when a hash chain is broken.
     """
-    return await verification.create_checkpoint(tenant)
+    return await verification.create_checkpoint(
+        tenant, with_installation=principal.is_of_installation
+    )
 
 
 WhyTurnPath = Annotated[int, Path(ge=1, le=MAX_INT, description="The turn number")]

@@ -66,7 +66,7 @@ class RecordVerification:
     open_verifier: OpenVerifier = open_best_verifier
     """Creates the pool of processes that verify a log."""
 
-    def _create_service(self, tenant: str) -> VerifyService:
+    def _create_service(self, tenant: str, *, with_installation: bool = False) -> VerifyService:
         return VerifyService(
             tenant=tenant,
             command_handler=self.command_handler,
@@ -74,6 +74,7 @@ class RecordVerification:
             alerts_log=self.alerts,
             reads_log=self.reads,
             store=self.store,
+            with_installation=with_installation,
             open_verifier=self.open_verifier,
         )
 
@@ -105,9 +106,15 @@ class RecordVerification:
             )
 
     def verify_log(
-        self, tenant: str, witness: AuditCheckpoint | None = None
+        self,
+        tenant: str,
+        witness: AuditCheckpoint | None = None,
+        *,
+        with_installation: bool = False,
     ) -> AsyncGenerator[VerifyLine]:
         """Verify sessions, library, alerts and reads; yield progress and findings, then a summary.
+
+        The keys of the installation are no tenant's, so who asks must be the installation's.
 
         With a checkpoint, it is also verified that the log still contains every head of it; its
         signature is for the caller to check.
@@ -116,23 +123,31 @@ class RecordVerification:
             detail = f"the checkpoint is of tenant {witness.tenant[:80]!r}"
             fix = "ask the service of that tenant"
             raise Refused("invalid", detail, field="tenant", fix=fix)
+        if witness is not None and witness.installation and not with_installation:
+            detail = "the checkpoint has the heads of the installation"
+            fix = "verify against it with the root key"
+            raise Refused("not-permitted", detail, field="installation", fix=fix)
         self.log_scan_slots.check_free()
-        return self.log_scan_slots.stream_in_slot(self._iterate_lines(tenant, witness))
+        service = self._create_service(tenant, with_installation=with_installation)
+        return self.log_scan_slots.stream_in_slot(self._iterate_lines(service, witness))
 
-    async def create_checkpoint(self, tenant: str) -> AuditCheckpoint:
+    async def create_checkpoint(
+        self, tenant: str, *, with_installation: bool = False
+    ) -> AuditCheckpoint:
         """Return a checkpoint of all sessions' heads, to be signed and stored.
 
         It is refused when a hash chain is broken.
         """
         self.log_scan_slots.check_free()
         async with self.log_scan_slots.semaphore:
-            return await self._create_service(tenant).create_checkpoint()
+            service = self._create_service(tenant, with_installation=with_installation)
+            return await service.create_checkpoint()
 
     async def _iterate_lines(
-        self, tenant: str, witness: AuditCheckpoint | None
+        self, service: VerifyService, witness: AuditCheckpoint | None
     ) -> AsyncGenerator[VerifyLine]:
         builder = _VerifyLineBuilder(time.monotonic())
-        async with aclosing(self._create_service(tenant).verify_log(witness)) as steps:
+        async with aclosing(service.verify_log(witness)) as steps:
             async for step in steps:
                 match step:
                     case LocatedFinding(hole=StreamHole() as hole) if self.record_watch is not None:
@@ -211,6 +226,7 @@ class _VerifyLineBuilder:
             sessions=tally.sessions,
             unsound=len(tally.unsound),
             events=over.events,
+            installation_events=over.installation_events,
             seconds=now - self.started_at,
             prompts=tally.prompts,
             log=TotalsView.model_validate(tally.totals),
