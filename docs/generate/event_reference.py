@@ -33,6 +33,7 @@ from turnlog.events.content import compute_digest
 from turnlog.events.model.alert_events import AlertRuleEvent, KnownAlertEvent
 from turnlog.events.model.installation.access_events import AccessEvent
 from turnlog.events.model.installation.read_events import RecordRead
+from turnlog.events.model.installation.tenant_events import TenantConfigured
 from turnlog.events.model.knowledge_events import KnowledgeEvent
 from turnlog.events.model.override_events import OverrideEvent
 from turnlog.events.model.quota_events import MediaLimitEvent, QuotaEvent
@@ -332,6 +333,7 @@ class _PageWriter:
         by_family["quota"] = [*get_args(QuotaEvent), *get_args(MediaLimitEvent)]
         by_family["webhook"] = list(get_args(WebhookEvent))
         by_family["key"] = list(get_args(AccessEvent))
+        by_family["tenant"] = [TenantConfigured]
         by_family["rule of an alert"] = list(get_args(AlertRuleEvent))
         by_family["alert"] = list(get_args(KnownAlertEvent))
         by_family["log of reads"] = [RecordRead]

@@ -14,8 +14,10 @@ from turnlog.services.gateway.app import build_openapi, create_routed_app
 from turnlog.services.identity.permissions import (
     PERMISSIONS,
     ROLE_PERMISSIONS,
+    ROOT_PERMISSIONS,
     ROUTE_PERMISSIONS,
     VALUE_PERMISSIONS,
+    Permission,
     find_permission,
     list_allowed_roles,
 )
@@ -57,7 +59,7 @@ def format_page() -> str:
     paths = build_openapi(create_routed_app())["paths"]
     written = {path.replace(":path}", "}"): path for path in ROUTE_PERMISSIONS}
     meanings = (
-        f"| `{name}` | {meaning} | {_format_roles(list_allowed_roles(name))} |\n"
+        f"| `{name}` | {meaning} | {_format_holders(name)} |\n"
         for name, meaning in PERMISSIONS.items()
     )
     values = (
@@ -80,15 +82,12 @@ def _iterate_commands() -> Iterator[str]:
         for command in section.commands:
             need = COMMAND_NEEDS[command.name]
             always, optional = need.list_permissions(), need.list_optional()
-            allowed = set(ROLE_PERMISSIONS)
-            for each in always:
-                allowed &= set(list_allowed_roles(each))
             nats = f"login of NATS: {need.nats}" if need.nats else ""
             needs = "; ".join(filter(None, (_format_names(always), nats, need.note)))
             yield (
                 f"| `turnlog {command.name}` | {extract_purpose(command.function)} | "
                 f"{needs or 'nothing'} | {_format_names(optional)} | "
-                f"{_format_roles(allowed) if always else ''} |\n"
+                f"{_format_allowed(always)} |\n"
             )
 
 
@@ -98,12 +97,22 @@ def _format_names(permissions: Collection[str]) -> str:
 
 def _format_route(method: str, path: str, summary: str, template: str) -> str:
     needed = find_permission(template, method)
-    roles = _format_roles([] if needed is None else list_allowed_roles(needed))
-    return f"| `{method} {path}` | {summary} | `{needed}` | {roles} |\n"
+    holders = "" if needed is None else _format_holders(needed)
+    return f"| `{method} {path}` | {summary} | `{needed}` | {holders} |\n"
 
 
-def _format_roles(roles: Collection[str]) -> str:
-    return ", ".join(each for each in ROLE_PERMISSIONS if each in roles)
+def _format_holders(permission: Permission) -> str:
+    return _format_allowed((permission,))
+
+
+def _format_allowed(permissions: Collection[Permission]) -> str:
+    """Return who has all of these permissions; nothing where none is needed."""
+    if not permissions:
+        return ""
+    if ROOT_PERMISSIONS.intersection(permissions):
+        return "the root key alone"
+    held = [set(list_allowed_roles(each)) for each in permissions]
+    return ", ".join(each for each in ROLE_PERMISSIONS if all(each in roles for roles in held))
 
 
 if __name__ == "__main__":

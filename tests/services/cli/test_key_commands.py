@@ -55,6 +55,32 @@ def test_key_is_created_used_rotated_and_revoked(
     assert (faulty.code, "roles" in faulty.err) == (2, True)
 
 
+@pytest.mark.slow("a dozen commands, each with a new connection")
+def test_tenant_is_set_shown_and_listed_by_the_root_key_alone(
+    turnlog: RunCommand, locked_here: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TURNLOG_KEY", ROOT_KEY)
+    done = turnlog("tenants", "set", "travel", "--model", "openai/*", *locked_here)
+    assert (done.code, "openai/*" in done.out) == (0, True), done.err
+    assert turnlog("tenants", "show", "travel", *locked_here, "-o", "json").json["tenant"][
+        "models"
+    ] == ["openai/*"]
+    none = turnlog("tenants", "set", "travel", "--no-models", *locked_here)
+    assert "none" in none.out
+    freed = turnlog("tenants", "set", "travel", "--unset", "models", *locked_here)
+    assert "all" in freed.out
+    assert "travel" in turnlog("tenants", "list", *locked_here).out
+    unknown = turnlog("tenants", "set", "travel", "--unset", "x", *locked_here)
+    assert (unknown.code, "models" in unknown.err) == (2, True)
+    created = turnlog("keys", "create", "boss", "--role", "administrator", *locked_here)
+    (key,) = (each for each in created.out.split() if each.startswith("tlk_"))
+    monkeypatch.setenv("TURNLOG_KEY", key)
+    lacking = turnlog("tenants", "set", "default", "--no-models", *locked_here)
+    assert (lacking.code, "root key" in lacking.err) == (1, True)
+    foreign = turnlog("tenants", "show", "travel", *locked_here)
+    assert (foreign.code, "unknown-tenant" in foreign.err) == (3, True)
+
+
 def test_listening_beyond_this_machine_is_refused_without_any_sign_in(
     turnlog: RunCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

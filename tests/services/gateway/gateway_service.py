@@ -69,6 +69,7 @@ from turnlog.services.quotas.quota_service import QuotaService
 from turnlog.services.segments.segment_service import SegmentService
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
+from turnlog.services.tenants.tenant_service import TenantService
 from turnlog.services.use_cases.use_case_composition import UseCaseParts
 from turnlog.services.webhooks.webhook_service import WebhookService
 from turnlog.services.worker.attempts.attempt_heartbeats import AttemptHeartbeat
@@ -155,6 +156,7 @@ def build_use_case_parts(
         overrides=OverrideService(build_library_parts(backend, "/turnlog/gateway")),
         browser_tokens=None if settings.root_key is None else BrowserTokens(settings.root_key),
         access_keys=AccessKeyService(build_library_parts(backend, "/turnlog/gateway")),
+        tenants=TenantService(build_library_parts(backend, "/turnlog/gateway")),
         webhooks=WebhookService(build_library_parts(backend, "/turnlog/gateway")),
         webhook_settings=settings,
         alerts=build_alert_service(backend, "/turnlog/gateway"),
@@ -423,6 +425,7 @@ def build_worker(
             library=library,
             prompt_inputs=gathering,
             default_model=named,
+            tenants=TenantService(build_library_parts(backend, "/turnlog/worker")),
         ),
         tokens=backend.tokens,
         model=model,

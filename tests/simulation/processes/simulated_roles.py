@@ -234,7 +234,9 @@ def build_gateway(
             cut_replies=cut_replies,
         ),
         turns=TurnWatching(handler, made.client.tokens, asyncio.Event()),
-        steering=SessionSteering(handler, made.blueprints, cut_replies),
+        steering=SessionSteering(
+            command_handler=handler, blueprints=made.blueprints, cut_replies=cut_replies
+        ),
         approvals=ApprovalUseCases(handler, made.blueprints),
         media=MediaUseCases(store=made.client.media, most_bytes=MAX_PART_BYTES),
     )

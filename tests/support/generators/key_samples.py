@@ -1,4 +1,4 @@
-"""One sample of each event of keys."""
+"""One sample of each event of keys and of tenants."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from turnlog.events.model.installation.access_events import (
     KeyRotated,
     KeyUsed,
 )
+from turnlog.events.model.installation.tenant_events import TenantConfigured
 
 
-def build_key_samples() -> dict[str, AccessEvent]:
+def build_key_samples() -> dict[str, AccessEvent | TenantConfigured]:
     """Return a sample by the name of each event."""
     return {
         "key-created": KeyCreated(
@@ -32,4 +33,7 @@ def build_key_samples() -> dict[str, AccessEvent]:
         ),
         "key-revoked": KeyRevoked(id="0a1b2c3d4e5f"),
         "key-used": KeyUsed(id="0a1b2c3d4e5f", at="2026-12-01T08:30:00.000000Z"),
+        "tenant-configured": TenantConfigured(
+            tenant="travel", models=("openai/gpt-4o", "mistral/*")
+        ),
     }

@@ -120,6 +120,11 @@ SIGN_IN: Final = "/v1/sign-in"
 SIGN_IN_AT_ISSUER: Final = "/v1/sign-in/issuer"
 SIGN_IN_RETURN: Final = "/v1/sign-in/return"
 BROWSER_TOKENS: Final = "/v1/sessions/{session}/tokens"
+
+# Tenants
+TENANTS: Final = "/v1/tenants"
+TENANT: Final = "/v1/tenants/{tenant}"
+
 # The log of reads
 READS: Final = "/v1/reads"
 

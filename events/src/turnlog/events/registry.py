@@ -25,6 +25,7 @@ from turnlog.events.model.call_events import KnownCallEvent
 from turnlog.events.model.child_events import ChildEnded, ChildSettled, KnownChildEvent
 from turnlog.events.model.installation.access_events import ACCESS_FAMILY, AccessEvent
 from turnlog.events.model.installation.read_events import RecordRead
+from turnlog.events.model.installation.tenant_events import TENANTS_FAMILY, TenantConfigured
 from turnlog.events.model.knowledge_events import KNOWLEDGE_FAMILY, KnowledgeEvent
 from turnlog.events.model.memory_events import KnownMemoryEvent
 from turnlog.events.model.override_events import OVERRIDE_FAMILY, OverrideEvent
@@ -119,6 +120,7 @@ LibraryEvent = (
     | WebhookEvent
     | AlertRuleEvent
     | AccessEvent
+    | TenantConfigured
 )
 """The library events that this release writes and reads."""
 
@@ -133,6 +135,7 @@ LIBRARY_FAMILIES: Final[Mapping[type[LibraryEvent], str]] = {
     **dict.fromkeys(get_args(WebhookPlaceEvent), PLACE_FAMILY_FORM),
     **dict.fromkeys(get_args(AlertRuleEvent), ALERT_RULES_FAMILY),
     **dict.fromkeys(get_args(AccessEvent), ACCESS_FAMILY),
+    TenantConfigured: TENANTS_FAMILY,
 }
 """The family whose history an event belongs to, by class."""
 

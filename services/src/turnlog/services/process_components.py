@@ -55,6 +55,7 @@ from turnlog.services.segments.segment_service import SegmentService
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
 from turnlog.services.start_preparation import prepare_process
+from turnlog.services.tenants.tenant_service import TenantService
 from turnlog.services.webhooks.webhook_service import WebhookService
 
 _log = structlog.get_logger("turnlog.process")
@@ -136,6 +137,10 @@ class ProcessComponents:
     def create_access_key_service(self) -> AccessKeyService:
         """Create this process's service of keys."""
         return AccessKeyService(self.library_parts)
+
+    def create_tenant_service(self) -> TenantService:
+        """Create this process's service of the settings of tenants."""
+        return TenantService(self.library_parts)
 
     def create_webhook_service(self) -> WebhookService:
         """Create this process's service of webhooks."""

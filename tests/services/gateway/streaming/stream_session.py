@@ -73,6 +73,7 @@ from turnlog.services.quotas.quota_service import QuotaService
 from turnlog.services.segments.segment_service import SegmentService
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
+from turnlog.services.tenants.tenant_service import TenantService
 from turnlog.services.use_cases.use_case_composition import UseCaseParts
 from turnlog.services.webhooks.webhook_service import WebhookService
 
@@ -137,6 +138,7 @@ class StreamedSession:
             media_limits=MediaLimitService(parts, sessions.texts.media.store),
             overrides=OverrideService(parts),
             access_keys=AccessKeyService(parts),
+            tenants=TenantService(parts),
             webhooks=WebhookService(parts),
             webhook_settings=settings,
             alerts=AlertService(parts, MemoryLog(kind=ALERT_HISTORY)),

@@ -35,6 +35,7 @@ from turnlog.services.cli.overview import top_commands
 from turnlog.services.cli.quotas import quota_commands
 from turnlog.services.cli.reads import read_commands
 from turnlog.services.cli.segments import segment_commands
+from turnlog.services.cli.tenants import tenant_commands
 from turnlog.services.cli.usage import usage_commands
 from turnlog.services.cli.uses import use_commands
 from turnlog.services.cli.webhooks import webhook_commands
@@ -57,6 +58,7 @@ COMMAND_GROUPS: Final = {
     "alerts": "Alerts: figures that are measured once a minute, and what is too high.",
     "keys": "Keys: who may sign in to the service, and what each may do.",
     "accounts": "Accounts: services with the keys that this command line signs in with.",
+    "tenants": "Tenants: what each may use of the installation.",
     "webhooks": "Webhooks: events that are delivered to addresses of your own.",
     "knowledge": "Knowledge: collections of cases and documents that turns retrieve.",
     "segments": "Segments: stored texts that prompts include.",
@@ -158,6 +160,9 @@ COMMAND_SECTIONS: Final = (
             CommandEntry("accounts add", account_commands.add_account),
             CommandEntry("accounts list", account_commands.list_accounts),
             CommandEntry("accounts remove", account_commands.remove_account),
+            CommandEntry("tenants list", tenant_commands.list_tenants),
+            CommandEntry("tenants show", tenant_commands.show_tenant),
+            CommandEntry("tenants set", tenant_commands.configure_tenant),
             CommandEntry("webhooks add", webhook_commands.add_webhook),
             CommandEntry("webhooks list", webhook_commands.list_webhooks),
             CommandEntry("webhooks deliveries", webhook_commands.show_deliveries),

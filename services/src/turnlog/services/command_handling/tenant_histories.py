@@ -15,9 +15,11 @@ from typing import Final, Generic, Never, Protocol, TypeVar
 
 from turnlog.events import codec
 from turnlog.events.envelope import RecordedEvent
+from turnlog.events.errors import Unavailable
 from turnlog.events.registry import LibraryEvent
 from turnlog.events.store.ports import BlobStore, EventLog
 from turnlog.events.subjects import LIBRARY_HISTORY, HistoryKind
+from turnlog.services.command_handling.callers import Caller
 from turnlog.services.command_handling.idempotent_commands import (
     CommandMetadata,
     CommandRecord,
@@ -198,6 +200,7 @@ class TenantHistory(Generic[State, Record]):
     _handler: IdempotentCommandHandler[State, Record] = field(init=False)
     _read_times: dict[str, float] = field(init=False, default_factory=dict[str, float])
     """When the last read of each tenant began."""
+    _reading: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
         self._handler = IdempotentCommandHandler(
@@ -231,6 +234,25 @@ class TenantHistory(Generic[State, Record]):
             return None
         return self.get_cached_state(tenant) or self.create(tenant)
 
+    async def load_recent_state(self, tenant: str, *, survives_outage: bool = False) -> State:
+        """Return the state as it was within the last `RECENT_AGE`, by one read for all who wait.
+
+        Raises `Unavailable` while the log cannot be read; with `survives_outage` only where it
+        was never read, and else the state that was read last goes on to count.
+        """
+        if (recent := self.get_recent_state(tenant)) is not None:
+            return recent
+        async with self._reading:
+            if (recent := self.get_recent_state(tenant)) is not None:
+                return recent
+            try:
+                return await self.load_state(tenant)
+            except Unavailable:
+                if not survives_outage or tenant not in self._read_times:
+                    raise
+                self._read_times[tenant] = self.monotonic()  # Nobody waits for a read until then.
+                return self.get_cached_state(tenant) or self.create(tenant)
+
     async def handle(
         self,
         tenant: str,
@@ -257,6 +279,16 @@ class TenantHistory(Generic[State, Record]):
         )
         state = handled.state or self.create(tenant)
         return TenantOutcome(state, handled.events, handled.record)
+
+
+def build_installation_command(caller: Caller) -> codec.CommandRef | None:
+    """Return a command on a history that all tenants share as one of the caller's tenant.
+
+    Administrators of two tenants may choose the same idempotency key.
+    """
+    if caller.command is None:
+        return None
+    return codec.CommandRef(f"{caller.tenant} {caller.command.key}", caller.command.hash)
 
 
 async def _store_texts(blobs: BlobStore, tenant: str, texts: Sequence[str]) -> None:

@@ -67,6 +67,7 @@ from turnlog.services.platform.telemetry.request_log import RequestLog
 from turnlog.services.quotas import quota_routes
 from turnlog.services.reads import read_routes
 from turnlog.services.segments import segment_routes
+from turnlog.services.tenants import tenant_routes
 from turnlog.services.usage import usage_routes
 from turnlog.services.webhooks import webhook_routes
 
@@ -92,6 +93,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     key_routes.router,
     sign_in_routes.router,
     issuer_routes.router,
+    tenant_routes.router,
     webhook_routes.router,
     alert_routes.router,
     read_routes.router,

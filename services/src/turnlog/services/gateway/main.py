@@ -149,6 +149,7 @@ def _create_use_case_parts(
         media_limits=components.media_limits,
         overrides=components.create_override_service(),
         access_keys=components.create_access_key_service(),
+        tenants=components.create_tenant_service(),
         browser_tokens=None if settings.root_key is None else BrowserTokens(settings.root_key),
         webhooks=components.create_webhook_service(),
         webhook_settings=settings,

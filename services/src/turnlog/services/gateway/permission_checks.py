@@ -19,6 +19,7 @@ from turnlog.services.http.authentication import note_recheck
 from turnlog.services.http.request_tenant import get_principal
 from turnlog.services.identity.permissions import (
     OPEN_PATHS,
+    ROOT_PERMISSIONS,
     VALUE_PERMISSIONS,
     Permission,
     find_permission,
@@ -105,6 +106,9 @@ def create_permission_refusal(
     """Create the refusal of what a principal may not do, which names the permission it lacks."""
     if needed is None:
         return Refused("not-permitted", f"{what} is for nobody", field=field)
+    if needed in ROOT_PERMISSIONS:
+        fix = "sign in with the root key of the installation"
+        return Refused("not-permitted", f"{what} needs `{needed}`", field=field, fix=fix)
     roles = " or ".join(f"`{role}`" for role in list_allowed_roles(needed))
     fix = f"sign in with the role {roles}"
     if principal.sign_in == "proxy":

@@ -7,7 +7,6 @@ a key that was revoked is refused everywhere within a second.
 
 from __future__ import annotations
 
-import asyncio
 import re
 import secrets
 from collections.abc import Callable, Sequence
@@ -16,7 +15,7 @@ from datetime import datetime
 from hmac import compare_digest
 from typing import Final
 
-from turnlog.events.codec import CommandRef, format_rfc3339
+from turnlog.events.codec import format_rfc3339
 from turnlog.events.content import Digest, compute_digest
 from turnlog.events.errors import Refused
 from turnlog.events.model.installation.access_events import (
@@ -42,6 +41,7 @@ from turnlog.services.command_handling.tenant_histories import (
     LibraryParts,
     TenantHistory,
     TenantStates,
+    build_installation_command,
 )
 
 KEY_PREFIX: Final = "tlk_"
@@ -87,7 +87,6 @@ class AccessKeyService:
 
     parts: LibraryParts
     _history: TenantHistory[AccessKeys, KeyCommandRecord] = field(init=False)
-    _reading: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
         self._history = TenantHistory(
@@ -104,11 +103,7 @@ class AccessKeyService:
 
     async def load_recent_keys(self) -> AccessKeys:
         """Return all keys as they were within the last second; raises `Unavailable`."""
-        if (recent := self._history.get_recent_state(INSTALLATION_TENANT)) is not None:
-            return recent
-        async with self._reading:  # One read serves all who wait.
-            recent = self._history.get_recent_state(INSTALLATION_TENANT)
-            return recent if recent is not None else await self.load_keys()
+        return await self._history.load_recent_state(INSTALLATION_TENANT)
 
     async def find_key(self, text: str) -> AccessKey | None:
         """Return the key that a text is, if it signs in now; None for any other text."""
@@ -165,20 +160,13 @@ class AccessKeyService:
         decide: Callable[[AccessKeys], Sequence[LibraryEvent]],
     ) -> KeyChange:
         outcome = await self._history.handle(
-            INSTALLATION_TENANT, decide, caller.metadata, _build_tenant_command(caller)
+            INSTALLATION_TENANT, decide, caller.metadata, build_installation_command(caller)
         )
         repeated = outcome.record
         key = outcome.state.by_id[key_id] if repeated is None else repeated.key
         return KeyChange(
             outcome.state.get_sequence(key.tenant), key, is_repeated=repeated is not None
         )
-
-
-def _build_tenant_command(caller: Caller) -> CommandRef | None:
-    """Return the command as one of its tenant: administrators of two may choose the same key."""
-    if caller.command is None:
-        return None
-    return CommandRef(f"{caller.tenant} {caller.command.key}", caller.command.hash)
 
 
 def check_expiry(expires: datetime | None, now: datetime) -> str | None:

@@ -30,6 +30,8 @@ Permission = Literal[
     "delivery:write",
     "reads:read",
     "keys:write",
+    "tenants:read",
+    "tenants:write",
 ]
 
 PERMISSIONS: Final[Mapping[Permission, str]] = {
@@ -48,6 +50,8 @@ PERMISSIONS: Final[Mapping[Permission, str]] = {
     "delivery:write": "Change alerts and webhooks.",
     "reads:read": "Read who looked at prompts, withheld texts and bundles.",
     "keys:write": "Create, rotate, revoke and list keys.",
+    "tenants:read": "Read the settings of the own tenant.",
+    "tenants:write": "Change the settings of tenants, and read those of all.",
 }
 """Every permission, and what it allows."""
 
@@ -63,9 +67,12 @@ ROLE_PERMISSIONS: Final[Mapping[RoleName, Collection[Permission]]] = {
         *("sessions:read", "sessions:all", "figures:read", "events:read", "library:read"),
         *("prompts:read", "withheld:read", "record:verify", "reads:read"),
     ),
-    "administrator": ("keys:write", "reads:read"),
+    "administrator": ("keys:write", "reads:read", "tenants:read"),
 }
 """What each role may do; a principal may do what any of its roles may."""
+
+ROOT_PERMISSIONS: Final[frozenset[Permission]] = frozenset({"tenants:write"})
+"""What no role may do: it is for whoever administers the installation, above all tenants."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +147,7 @@ ROUTE_PERMISSIONS: Final[Mapping[str, RoutePermission]] = {
     ),
     **_create_need("reads:read", paths.READS),
     **_create_need("keys:write", paths.KEYS, paths.KEY, paths.ROTATE_KEY),
+    **_create_needs("tenants:read", "tenants:write", paths.TENANTS, paths.TENANT),
 }
 """What each path below `/v1` needs."""
 
@@ -164,7 +172,17 @@ def has_permission(principal: Principal, permission: Permission) -> bool:
     """Return whether a principal may do something."""
     if principal.is_read_only and not permission.endswith(":read"):
         return False
+    if permission in ROOT_PERMISSIONS:
+        return is_root(principal)
     return any(permission in ROLE_PERMISSIONS[role] for role in principal.roles)
+
+
+def is_root(principal: Principal) -> bool:
+    """Return whether a principal administers the installation, and not only a tenant.
+
+    It has the root key, or is anybody where the service asks nobody.
+    """
+    return principal.sign_in in {"root-key", "none"} and bool(principal.roles)
 
 
 def find_permission(path: str, method: str) -> Permission | None:

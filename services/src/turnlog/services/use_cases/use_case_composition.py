@@ -45,6 +45,8 @@ from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.cut_replies import CutReplyReader
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader
 from turnlog.services.sessions.time_travel import TimeTravel
+from turnlog.services.tenants.tenant_service import TenantService
+from turnlog.services.tenants.tenant_use_cases import TenantUseCases
 from turnlog.services.usage.usage_use_cases import UsageUseCases
 from turnlog.services.use_cases.overview_feed import OverviewFeed
 from turnlog.services.use_cases.overview_reading import OverviewReading
@@ -105,6 +107,8 @@ class UseCaseParts:
     blueprint_folders: BlueprintFolders
     access_keys: AccessKeyService
     """The keys of the installation."""
+    tenants: TenantService
+    """What each tenant may use."""
     browser_tokens: BrowserTokens | None = None
     """Those of the root key; None without one."""
     webhooks: WebhookService
@@ -172,6 +176,7 @@ class UseCases:
     segments: SegmentUseCases
     knowledge: KnowledgeUseCases
     access_keys: KeyUseCases
+    tenants: TenantUseCases
     overrides: OverrideUseCases
     quotas: QuotaUseCases
     webhooks: WebhookUseCases
@@ -200,7 +205,9 @@ class _UseCaseBuilder:
         self.time_travel = TimeTravel(
             self.handler, parts.blueprints, parts.prompt_inputs, CallLookup(parts.store)
         )
-        self.opening_commands = OpeningCommandBuilder(parts.blueprint_folders, parts.default_model)
+        self.opening_commands = OpeningCommandBuilder(
+            parts.blueprint_folders, parts.default_model, parts.tenants
+        )
         self.opening = SessionOpening(self.time_travel, parts.blueprints, self.opening_commands)
         self.cut_replies = CutReplyReader(parts.blueprints, parts.tokens)
         self.submission = TurnSubmitter(
@@ -208,6 +215,7 @@ class _UseCaseBuilder:
             blueprints=parts.blueprints,
             overrides=parts.overrides,
             default_model=parts.default_model,
+            tenants=parts.tenants,
             dialects=parts.prompt_inputs.dialects,
             intake=TurnPartsIntake(
                 store=self.handler.texts.media.store, most_bytes=parts.max_part_bytes
@@ -226,7 +234,7 @@ class _UseCaseBuilder:
             opening=self.opening,
             sessions=SessionReading(travel, parts.store, self.session_row_waits),
             forking=SessionForking(travel),
-            steering=SessionSteering(handler, parts.blueprints, self.cut_replies),
+            steering=self._build_steering(),
             memory=SessionMemory(handler, parts.blueprints),
             moves=BlueprintMoves(travel, parts.blueprints, parts.blueprint_folders),
             submission=self.submission,
@@ -255,6 +263,7 @@ class _UseCaseBuilder:
                 parts.knowledge_service, parts.knowledge_search, parts.store, self.row_waits
             ),
             access_keys=KeyUseCases(parts.access_keys, parts.command_handler, parts.browser_tokens),
+            tenants=TenantUseCases(parts.tenants, parts.access_keys),
             overrides=OverrideUseCases(parts.overrides, parts.blueprint_folders, handler.texts),
             quotas=QuotaUseCases(parts.quotas, parts.media_limits),
             webhooks=WebhookUseCases(
@@ -273,6 +282,15 @@ class _UseCaseBuilder:
             uses=UseListing(handler.log, parts.library, parts.store, self.row_waits),
             quarantine=Quarantine(handler, parts.store, parts.projection_signal),
             readiness=self._build_readiness(),
+        )
+
+    def _build_steering(self) -> SessionSteering:
+        return SessionSteering(
+            command_handler=self.handler,
+            blueprints=self.parts.blueprints,
+            cut_replies=self.cut_replies,
+            tenants=self.parts.tenants,
+            default_model=self.parts.default_model,
         )
 
     def _build_questions(self) -> QuestionAnswering:

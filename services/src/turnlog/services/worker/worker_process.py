@@ -174,6 +174,7 @@ def _build_turn_runner(
             library=library,
             prompt_inputs=inputs,
             default_model=settings.model,
+            tenants=parts.create_tenant_service(),
             sends_body=model.is_sent_as_recorded,
         ),
         tokens=parts.tokens,

@@ -290,7 +290,7 @@ def _build_give_up_command(report: AttemptReport, fault: AttemptFault) -> GiveUp
     return give_up(report.attempt, report.spent, fault, report.reasoning)
 
 
-_UNASKED: Final = frozenset({"model_off", "quota-exceeded"})
+_UNASKED: Final = frozenset({"model_off", "model-not-allowed", "quota-exceeded"})
 """Codes of attempts that ask no model."""
 
 

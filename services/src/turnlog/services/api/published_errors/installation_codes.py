@@ -340,6 +340,17 @@ INSTALLATION_CODES: Final[Mapping[str, ErrorCode]] = {
         status=HTTPStatus.NOT_FOUND,
         contains=("field",),
     ),
+    "too-many-tenants": ErrorCode(
+        meaning="There would be more tenants with settings than may be.",
+        action="leave the settings of this one out",
+        contains=("field",),
+    ),
+    "unknown-tenant": ErrorCode(
+        meaning="The sender has no such tenant.",
+        action="name the own tenant, or sign in with the root key",
+        status=HTTPStatus.NOT_FOUND,
+        contains=("field",),
+    ),
     "unknown-webhook": ErrorCode(
         meaning="There is no webhook of this name.",
         action="see `/v1/webhooks` for those there are",

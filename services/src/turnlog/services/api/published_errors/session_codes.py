@@ -93,7 +93,7 @@ SESSION_CODES: Final[Mapping[str, ErrorCode]] = {
         contains=("field",),
     ),
     "model-not-allowed": ErrorCode(
-        meaning="The operator or the blueprint does not allow this model.",
+        meaning="The blueprint does not allow this model, or the tenant may not use it.",
         action="choose an allowed model",
         contains=("field",),
     ),

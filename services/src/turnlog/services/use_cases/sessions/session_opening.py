@@ -7,7 +7,7 @@ appended. Two processes that open the same key at the same time open one session
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import structlog
@@ -41,6 +41,8 @@ from turnlog.services.platform.concurrency import run_in_thread
 from turnlog.services.platform.process_settings import MODEL_OFF
 from turnlog.services.sessions.command_handler import CommandOutcome
 from turnlog.services.sessions.time_travel import TimeTravel
+from turnlog.services.tenants.model_permits import require_profile_models
+from turnlog.services.tenants.tenant_service import TenantPolicies, UnlimitedTenants
 
 _log = structlog.get_logger("turnlog.gateway")
 
@@ -69,6 +71,8 @@ class OpeningCommandBuilder:
     blueprint_folders: BlueprintFolders
     default_model: str
     """The model of profiles that say `default`."""
+    tenants: TenantPolicies = field(default_factory=UnlimitedTenants)
+    """What each tenant may use."""
 
     async def guard_opening(self, request: OpenSessionRequest) -> GuardedOpening:
         """Apply the rules of the blueprint to what people wrote in a request."""
@@ -96,6 +100,7 @@ class OpeningCommandBuilder:
         blueprint, request = opening.require_allowed()
         check_plugins_registered(blueprint)
         _require_known_profile(blueprint, request.profile)
+        await self._require_allowed_models(tenant, blueprint, request.profile)
         attributes = check_values(blueprint.attributes, request.attributes, "attributes")
         await load_vocabularies(blueprint)
         installed = collect_installed()
@@ -135,6 +140,13 @@ class OpeningCommandBuilder:
                 metadata=request.metadata,
             ),
         )
+
+    async def _require_allowed_models(
+        self, tenant: str, blueprint: Blueprint, profile: str | None
+    ) -> None:
+        settings = await self.tenants.load_settings(tenant)
+        chosen = profile or blueprint.default_profile
+        require_profile_models(settings, blueprint, chosen, self.default_model)
 
     def _find_provider(self, blueprint: Blueprint, profile: str | None) -> str | None:
         """Return whose prompt files the session begins with; None if no model is called."""

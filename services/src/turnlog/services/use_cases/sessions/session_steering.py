@@ -7,7 +7,7 @@ last event, so that the next read can ask for at least that.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from pydantic import JsonValue
@@ -54,15 +54,21 @@ from turnlog.services.sessions.command_handler import ChooseCommand, CommandHand
 from turnlog.services.sessions.cut_replies import CutReplyReader
 from turnlog.services.sessions.orphaned_children import close_children
 from turnlog.services.sessions.request_guard import RequestGuard
+from turnlog.services.tenants.model_permits import DEFAULT_NAME, require_switched_model
+from turnlog.services.tenants.tenant_service import TenantPolicies, UnlimitedTenants
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSteering:
     """Handles the commands of clients on open sessions."""
 
     command_handler: CommandHandler
     blueprints: BlueprintStore
     cut_replies: CutReplyReader
+    tenants: TenantPolicies = field(default_factory=UnlimitedTenants)
+    """What each tenant may use."""
+    default_model: str = DEFAULT_NAME
+    """The model of profiles that say `default`."""
 
     async def handle_command(
         self,
@@ -239,6 +245,13 @@ class SessionSteering:
                 detail = "the request names neither a profile nor a model"
                 raise Refused("invalid", detail, field="profile", fix=fix)
             blueprint = (await self.blueprints.load_material(state)).blueprint
+            require_switched_model(
+                settings=await self.tenants.load_settings(caller.tenant),
+                blueprint=blueprint,
+                profile=profile or state.profile,
+                model=model,
+                default_model=self.default_model,
+            )
             return SwitchProfile(
                 profile=profile or state.profile,
                 profiles=blueprint.profiles,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from pydantic import JsonValue
@@ -37,6 +37,8 @@ from turnlog.services.overrides.override_service import OverrideService
 from turnlog.services.sessions.command_handler import ChooseCommand, CommandHandler, CommandOutcome
 from turnlog.services.sessions.cut_replies import CutReplyReader
 from turnlog.services.sessions.request_guard import RequestGuard
+from turnlog.services.tenants.model_permits import require_session_model
+from turnlog.services.tenants.tenant_service import TenantPolicies, UnlimitedTenants
 from turnlog.services.use_cases.turns.turn_stream_events import create_cursor_refusal
 
 
@@ -63,6 +65,8 @@ class TurnSubmitter:
     cut_replies: CutReplyReader
     default_model: str
     """The model of profiles that say `default`."""
+    tenants: TenantPolicies = field(default_factory=UnlimitedTenants)
+    """What each tenant may use."""
     dialects: ModelDialects
     """What the servers of models take."""
     intake: TurnPartsIntake
@@ -153,6 +157,8 @@ class TurnSubmitter:
         if is_system:
             inputs = _check_system_turn(request)
         else:
+            settings = await self.tenants.load_settings(tenant)
+            require_session_model(settings, material, state, self.default_model)
             dialect = await self.dialects.find_request_dialect(model)
             inputs = _check_turn_inputs(
                 material=material,
@@ -244,10 +250,10 @@ def _has_fallback(material: SessionMaterial, state: SessionState, text: str | No
 def _check_system_turn(request: SubmitTurnRequest) -> dict[str, JsonValue]:
     """Return no inputs; refuse what only a turn with calls can have."""
     others = {"inputs": request.inputs, "references": request.references, "parts": request.parts}
-    for field, value in others.items():
+    for name, value in others.items():
         if value:
-            what = f"a turn of the system has no {field}"
-            raise Refused("invalid", what, field=field, fix="leave it out")
+            what = f"a turn of the system has no {name}"
+            raise Refused("invalid", what, field=name, fix="leave it out")
     return {}
 
 

@@ -65,6 +65,8 @@ from turnlog.services.platform.concurrency import run_in_thread, run_text_work
 from turnlog.services.platform.process_settings import MODEL_OFF
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, PromptInputs
+from turnlog.services.tenants.model_permits import require_session_model
+from turnlog.services.tenants.tenant_service import TenantPolicies, UnlimitedTenants
 from turnlog.services.worker.media_room import MediaRoom, MediaShare
 from turnlog.services.worker.model.model_types import ModelFailure
 from turnlog.services.worker.turn_context import (
@@ -119,6 +121,8 @@ class CallContextBuilder:
     library: BlueprintFolders
     prompt_inputs: PromptInputLoader
     default_model: str
+    tenants: TenantPolicies = field(default_factory=UnlimitedTenants)
+    """What each tenant may use."""
     sends_body: Callable[[str], bool] = lambda _: False
     """Returns whether the server of a model is sent the recorded request byte for byte."""
     media_room: MediaRoom = field(default_factory=MediaRoom)
@@ -136,12 +140,15 @@ class CallContextBuilder:
         `planned` is the prompt if it was planned before; it is used while nothing else was
         appended. Waits until there is room for the prompt's media, which `share` takes. Raises
         `AttemptSuperseded` if the attempt lost its lease. Before anything is recorded, raises
-        `ModelFailure` if there is no model, and `Refused` with `withdrawn` if the call is for a
-        summary of turns of which one was taken back.
+        `ModelFailure` if there is no model, and `Refused`: with `model-not-allowed` if the tenant
+        may not use it, with `withdrawn` if the call is for a summary of turns of which one was
+        taken back.
         """
         model = self.resolve_model(context)
         if model == MODEL_OFF:
             raise ModelFailure("model_off", "there is no model to ask")
+        settings = await self.tenants.load_settings(context.tenant)
+        require_session_model(settings, context.material, context.state, self.default_model)
         call = self._create_call(context.material.find_call_kind(context.state), model)
         context = await self._pin_prompts(context, call.provider)
         prepared = await self._record_context(context, call, planned, share)

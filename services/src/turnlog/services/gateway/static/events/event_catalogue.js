@@ -81,6 +81,7 @@ export const EVENT_FAMILIES = {
   "key-rotated": "prompt",
   "key-revoked": "prompt",
   "key-used": "prompt",
+  "tenant-configured": "prompt",
 };
 
 export const EVENT_TEMPLATES = {

@@ -33,7 +33,7 @@ export const FAILURE_TEXTS = {
   "knowledge_unavailable": ["the knowledge could not be searched", "submit the turn again; if it stays, see whether the projector runs and has caught up"],
   "malformed": ["the answer is not of the required form", "look at what the attempt wrote; another model or a simpler schema may help"],
   "media-limit": ["The media of the tenant would have more bytes than they may have together.", "have the limit raised; nothing that is stored is removed"],
-  "model-not-allowed": ["The operator or the blueprint does not allow this model.", "choose an allowed model"],
+  "model-not-allowed": ["The blueprint does not allow this model, or the tenant may not use it.", "choose an allowed model"],
   "model_off": ["the worker was started without a model", "start the worker with a model and its key"],
   "no-budget": ["The call that is asked about has no budget.", "leave it out"],
   "no-front-door": ["Nothing is configured that answers `/v1/ask`.", "name a blueprint in TURNLOG_FRONT_DOOR"],

@@ -1,0 +1,28 @@
+"""Events of tenants: what each may use of an installation.
+
+The settings of all tenants are one history, so that a process sees by one read whether any changed.
+A tenant without settings may use everything.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from turnlog.events.event_model import EventModel
+
+TENANTS_FAMILY: Final = "tenants"
+"""The history of the settings of tenants, in the library of the installation."""
+
+
+class TenantConfigured(EventModel):
+    """The settings of a tenant are these from now on, all of them."""
+
+    type: ClassVar[str] = "turnlog.tenant-configured.v1"
+    leaf: ClassVar[str] = "configured"
+
+    tenant: str
+    """Whose settings they are."""
+    models: tuple[str, ...] | None = None
+    """The models that it may use, by name or, with `*` at the end, by what names begin with; null
+    for all, empty for none.
+    """

@@ -1,0 +1,79 @@
+"""Commands on tenants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Final
+
+import typer
+
+from turnlog.services.cli.command_runner import run_command, show_answer
+from turnlog.services.cli.options import OutputOption, ReadTarget, ServiceTarget
+
+TenantArgument = Annotated[str, typer.Argument(metavar="TENANT", help="The name of the tenant.")]
+
+SETTINGS: Final = ("models",)
+"""What a tenant may be given, by the words that `--unset` takes."""
+
+
+def list_tenants(*, target: ReadTarget, output: OutputOption = "table") -> None:
+    """List the tenants that have settings or keys; without the root key, one's own."""
+    from turnlog.client import tenant_setting_operations
+    from turnlog.services.cli.tenants.tenant_view import render_tenants
+
+    show_answer(target, tenant_setting_operations.list_tenants(), render_tenants, output)
+
+
+def show_tenant(
+    name: TenantArgument, *, target: ReadTarget, output: OutputOption = "table"
+) -> None:
+    """Show what a tenant may use."""
+    from turnlog.client import tenant_setting_operations
+    from turnlog.services.cli.tenants.tenant_view import render_tenant
+
+    show_answer(target, tenant_setting_operations.fetch_tenant(name), render_tenant, output)
+
+
+def configure_tenant(
+    name: TenantArgument,
+    *,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--model",
+            metavar="MODEL",
+            help="A model that it may use, or with `*` at the end all that begin so; may be "
+            "repeated, and replaces those before.",
+        ),
+    ] = None,
+    no_models: Annotated[
+        bool, typer.Option("--no-models", help="It may use no model at all.")
+    ] = False,
+    unset: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--unset", metavar="SETTING", help="A setting to remove: models; may be repeated."
+        ),
+    ] = None,
+    target: ServiceTarget,
+    output: OutputOption = "table",
+) -> None:
+    """Change what a tenant may use; what is not named stays as it is.
+
+    Every process goes by it within a second. It is for whoever has the root key.
+    """
+    from turnlog.client import tenant_setting_operations
+    from turnlog.services.cli.tenants.tenant_view import render_tenant
+
+    changes = dict[str, object].fromkeys(_check_settings(unset or ()))
+    if model or no_models:
+        changes["models"] = model or []
+    operation = tenant_setting_operations.configure_tenant(name, changes)
+    run_command(target, operation, render_tenant, output)
+
+
+def _check_settings(names: Sequence[str]) -> Sequence[str]:
+    unknown = [each for each in names if each not in SETTINGS]
+    if unknown:
+        raise typer.BadParameter(f"{unknown[0]} is none of {', '.join(SETTINGS)}")
+    return [each.replace("-", "_") for each in names]

@@ -1,0 +1,1 @@
+"""Tenants: what each may use of an installation, and the commands that say so."""

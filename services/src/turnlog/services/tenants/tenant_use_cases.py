@@ -1,0 +1,90 @@
+"""Listing tenants and changing what each may use.
+
+Whoever has the root key sees all tenants and changes their settings; anybody else sees the own one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from turnlog.contract.installation.tenant_payloads import (
+    ConfigureTenantRequest,
+    TenantPage,
+    TenantResult,
+    TenantView,
+)
+from turnlog.events.errors import Refused
+from turnlog.projections.access.tenant_settings import TenantSettings
+from turnlog.projections.blueprint.sent_names import format_sent_name
+from turnlog.services.command_handling.callers import Caller
+from turnlog.services.identity.access_key_service import AccessKeyService
+from turnlog.services.identity.permissions import has_permission
+from turnlog.services.identity.principals import Principal
+from turnlog.services.tenants.tenant_service import TenantService
+
+_LISTS: Final = ("models",)
+"""The settings that requests have as lists, and events as tuples."""
+
+
+@dataclass(frozen=True, slots=True)
+class TenantUseCases:
+    """What can be asked of tenants."""
+
+    service: TenantService
+    keys: AccessKeyService
+
+    async def list_tenants(self, principal: Principal) -> TenantPage:
+        """Return the tenants that have settings or keys; of others than root, the own one."""
+        found, keys = await self.service.load_tenants(), await self._count_keys()
+        names = {principal.tenant}
+        if _is_above_tenants(principal):
+            names |= {*found.by_name, *keys}
+        views = [_create_view(found.get_settings(each), keys) for each in sorted(names)]
+        return TenantPage(sequence=found.sequence, tenants=tuple(views))
+
+    async def load_tenant(self, principal: Principal, tenant: str) -> TenantResult:
+        """Return a tenant; raises `Refused` for one that is not the principal's."""
+        if tenant != principal.tenant and not _is_above_tenants(principal):
+            detail = f"there is no tenant {format_sent_name(tenant)}"
+            raise Refused("unknown-tenant", detail, field="tenant", fix="name your own")
+        found, keys = await self.service.load_tenants(), await self._count_keys()
+        view = _create_view(found.get_settings(tenant), keys)
+        return TenantResult(sequence=found.sequence, tenant=view)
+
+    async def configure_tenant(
+        self, caller: Caller, tenant: str, form: ConfigureTenantRequest
+    ) -> TenantResult:
+        """Change the settings that a request names; those that are null are removed."""
+        if not form.model_fields_set:
+            detail = "the request changes nothing"
+            raise Refused("invalid", detail, field="models", fix="name what is to change")
+        changes: dict[str, Any] = {name: _read_value(form, name) for name in form.model_fields_set}
+        done = await self.service.configure_tenant(
+            caller, tenant, lambda before: replace(before, **changes)
+        )
+        view = _create_view(done.settings, await self._count_keys())
+        return TenantResult(sequence=done.sequence, tenant=view)
+
+    async def _count_keys(self) -> Mapping[str, int]:
+        now = self.service.parts.clock()
+        keys = (await self.keys.load_keys()).list_keys(None)
+        return Counter(each.tenant for each in keys if each.list_hashes(now))
+
+
+def _is_above_tenants(principal: Principal) -> bool:
+    return has_permission(principal, "tenants:write")
+
+
+def _read_value(form: ConfigureTenantRequest, name: str) -> object:
+    value = getattr(form, name)
+    return tuple(value) if name in _LISTS and value is not None else value
+
+
+def _create_view(settings: TenantSettings, keys: Mapping[str, int]) -> TenantView:
+    names = TenantView.model_fields.keys() - {"keys"}
+    return TenantView.model_validate(
+        {**{name: getattr(settings, name) for name in names}, "keys": keys.get(settings.tenant, 0)}
+    )
