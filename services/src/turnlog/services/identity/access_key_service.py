@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from hmac import compare_digest
@@ -120,6 +120,10 @@ class AccessKeyService:
         """Return whether a key still signs in, in any of its forms."""
         known = (await self.load_recent_keys()).by_id.get(key_id)
         return known is not None and bool(known.list_hashes(self.parts.clock()))
+
+    async def list_tenants(self) -> Collection[str]:
+        """Return the tenants that had keys within the last second."""
+        return {each.tenant for each in (await self.load_recent_keys()).by_id.values()}
 
     async def create_key(self, caller: Caller, created: KeyCreated) -> KeyChange:
         """Add a key; raises `Refused` for a name that is taken."""

@@ -7,7 +7,7 @@ that turns go on as they do without it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -83,6 +83,11 @@ class TenantService:
         """Return the settings of a tenant; raises `Unavailable` where none were ever read."""
         tenants = await self._history.load_recent_state(INSTALLATION_TENANT, survives_outage=True)
         return tenants.get_settings(tenant)
+
+    async def list_names(self) -> Collection[str]:
+        """Return the tenants that had settings within the last second."""
+        tenants = await self._history.load_recent_state(INSTALLATION_TENANT, survives_outage=True)
+        return tenants.by_name.keys()
 
     async def configure_tenant(
         self,

@@ -9,7 +9,7 @@ that has at most one message, so nothing is fetched before there is time for it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Final
@@ -29,6 +29,7 @@ from turnlog.events.errors import Unavailable
 from turnlog.events.jetstream.nats_connection import NatsConnection
 from turnlog.events.subjects import CLAIMABLE_TURN_SUBJECTS, SESSIONS_STREAM, WORKERS_CONSUMER
 from turnlog.services.worker.delivery_handling import handle_message
+from turnlog.services.worker.fair_turns import FairTurns, JetStreamTurnQueue, ListTenants
 from turnlog.services.worker.turn_runner import TurnRunner
 
 PULL_TIMEOUT: Final = 5.0
@@ -36,6 +37,10 @@ PULL_TIMEOUT: Final = 5.0
 
 HAND_BACK_SHARE: Final = 0.6
 """Share of the grace time after which unfinished turns are handed back."""
+
+
+async def _list_no_tenants() -> Sequence[str]:
+    return ()
 
 
 async def _pass_message(message: StreamMessage[Msg]) -> StreamMessage[Msg]:
@@ -88,13 +93,26 @@ class TurnBroker(NatsBroker):
 
 
 def build_broker(
-    connection: NatsConnection, slots: int, grace: float, answering: TurnRunner
+    connection: NatsConnection,
+    slots: int,
+    grace: float,
+    answering: TurnRunner,
+    list_tenants: ListTenants | None = None,
 ) -> TurnBroker:
-    """Build the broker whose subscribers run turns; nothing runs until it is started."""
+    """Build the broker whose subscribers run turns; nothing runs until it is started.
+
+    The tenants that are listed share the slots fairly.
+    """
     broker = TurnBroker(connection, grace)
+    fair = FairTurns(
+        slots=slots,
+        queue=JetStreamTurnQueue(connection),
+        list_tenants=list_tenants or _list_no_tenants,
+        stop_requested=answering.stop_requested,
+    )
 
     async def on_turn(message: NatsMessage) -> None:
-        await handle_message(message, connection, answering)
+        await handle_message(message, connection, answering, fair)
 
     for _ in range(slots):
         broker.subscriber(

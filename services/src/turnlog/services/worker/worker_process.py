@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -35,6 +35,7 @@ from turnlog.services.worker.attempts.attempt_heartbeats import AttemptHeartbeat
 from turnlog.services.worker.attempts.attempt_outcomes import OutcomeRecorder
 from turnlog.services.worker.attempts.call_context import CallContextBuilder
 from turnlog.services.worker.early_listings import run_early_listings
+from turnlog.services.worker.fair_turns import ListTenants
 from turnlog.services.worker.model.model_router import ModelRouter
 from turnlog.services.worker.queue_keeper import QueueKeeper
 from turnlog.services.worker.tools.mcp_server_settings import check_endpoints
@@ -83,7 +84,13 @@ async def run_worker(
         durable = await _open_queue(settings, parts)
         if answering.is_alone:
             await durable.redeliver_pending()
-        broker = build_broker(parts.connection, settings.concurrency, settings.grace, answering)
+        broker = build_broker(
+            connection=parts.connection,
+            slots=settings.concurrency,
+            grace=settings.grace,
+            answering=answering,
+            list_tenants=_create_tenant_list(parts),
+        )
         shared: HealthChecks = {
             "durable": durable.fetch_settled_sequence,
             "turns": broker.require_listening,
@@ -133,6 +140,16 @@ async def _open_queue(settings: WorkerSettings, parts: ProcessComponents) -> Que
     )
     await durable.wait_for_consumer()
     return durable
+
+
+def _create_tenant_list(parts: ProcessComponents) -> ListTenants:
+    """Return what lists the tenants that have settings or keys."""
+    tenants, keys = parts.create_tenant_service(), parts.create_access_key_service()
+
+    async def list_tenants() -> Collection[str]:
+        return {*await tenants.list_names(), *await keys.list_tenants()}
+
+    return list_tenants
 
 
 def _create_model(settings: WorkerSettings) -> ModelRouter:
