@@ -58,10 +58,10 @@ class Worker:
             self._next += 1
             place = self._next
             tenant = self.queue.turns[place - 1]
-            async with self.fair.hold_turn(tenant, place, self._run_other, is_repeated=False):
+            async with self.fair.run_fairly(tenant, place, self.run_other, is_repeated=False):
                 await self._run_turn(tenant, place)
 
-    async def _run_other(self, message: StoredMessage) -> None:
+    async def run_other(self, message: StoredMessage) -> None:
         await self._run_turn(message.subject.split(".")[1], message.stream_sequence)
 
     async def _run_turn(self, tenant: str, place: int) -> None:
@@ -100,7 +100,7 @@ async def test_nobody_is_looked_for_while_a_slot_is_free() -> None:
     async def fail(message: StoredMessage) -> None:
         raise AssertionError(message)
 
-    async with fair.hold_turn("a", 1, fail, is_repeated=False):
+    async with fair.run_fairly("a", 1, fail, is_repeated=False):
         assert queue.looks == []
 
 
@@ -112,11 +112,11 @@ async def test_tenant_without_turns_is_looked_for_once_in_a_while() -> None:
         raise AssertionError(message)
 
     for place in range(1, 6):
-        async with worker.fair.hold_turn("a", place, fail, is_repeated=False):
+        async with worker.fair.run_fairly("a", place, fail, is_repeated=False):
             pass
     assert queue.looks == ["b"]
     worker.now = LOOK_SECONDS
-    async with worker.fair.hold_turn("a", 6, fail, is_repeated=False):
+    async with worker.fair.run_fairly("a", 6, fail, is_repeated=False):
         pass
     assert queue.looks == ["b", "b"]
 
@@ -124,7 +124,7 @@ async def test_tenant_without_turns_is_looked_for_once_in_a_while() -> None:
 async def test_what_is_delivered_again_says_nothing_of_the_queue() -> None:
     queue = ListedQueue(["b", "a"])
     worker = Worker(queue, 1, "a", "b")
-    async with worker.fair.hold_turn("a", 2, worker._run_other, is_repeated=True):
+    async with worker.fair.run_fairly("a", 2, worker.run_other, is_repeated=True):
         assert queue.looks == []
 
 
@@ -137,7 +137,7 @@ async def test_two_slots_do_not_choose_the_same_turn() -> None:
         await asyncio.sleep(0)
 
     async with AsyncExitStack() as held:
-        hold = worker.fair.hold_turn
+        hold = worker.fair.run_fairly
         await held.enter_async_context(hold("a", 1, run_other, is_repeated=False))
         await held.enter_async_context(hold("a", 2, run_other, is_repeated=False))
         worker.now = LOOK_SECONDS

@@ -34,6 +34,9 @@ def build_key_samples() -> dict[str, AccessEvent | TenantConfigured]:
         "key-revoked": KeyRevoked(id="0a1b2c3d4e5f"),
         "key-used": KeyUsed(id="0a1b2c3d4e5f", at="2026-12-01T08:30:00.000000Z"),
         "tenant-configured": TenantConfigured(
-            tenant="travel", models=("openai/gpt-4o", "mistral/*")
+            tenant="travel",
+            models=("openai/gpt-4o", "mistral/*"),
+            max_open_turns=200,
+            max_waiting_turns=1_000,
         ),
     }

@@ -24,6 +24,7 @@ from tests.services.gateway.keys.key_gateway import (
 )
 from tests.support.sessions.flat_pricing import create_flat_pricing
 from turnlog.events.async_tasks import run_tasks
+from turnlog.projections.store.read.read_your_writes import wait_until_folded
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -163,3 +164,51 @@ async def test_worker_ends_a_call_that_settings_forbid_since_its_turn(bare: Runn
         (ended,) = (each for each in events if each["type"] == "turnlog.attempt-ended.v1")
         assert ended["data"]["fault"]["code"] == "model-not-allowed"
         assert MODEL in ended["data"]["fault"]["detail"]
+
+
+async def submit(gateway: RunningGateway, key: str, session: str, **headers: str) -> Any:  # noqa: ANN401
+    path = f"/v1/sessions/{session}/turns"
+    headers |= {"Authorization": f"Bearer {key}"}
+    return await gateway.http.post(path, json={"text": "Hi"}, headers=headers)
+
+
+async def test_a_tenant_has_no_more_turns_open_than_it_may(bare: RunningGateway) -> None:
+    async with start_key_gateway(bare) as gateway:
+        tenant, key = await create_tenant(gateway)
+        _, others = await create_tenant(gateway)
+        await configure(gateway, tenant, max_open_turns=3)
+        sessions = [await open_session(gateway, key) for _ in range(8)]
+        answers = await asyncio.gather(*(submit(gateway, key, each) for each in sessions))
+        taken = [
+            session for session, answer in zip(sessions, answers, strict=True) if answer.is_success
+        ]
+        refused = next(each for each in answers if each.status_code != 202)
+        assert len(taken) == 3
+        assert (refused.status_code, refused.json()["code"]) == (429, "too-many-open-turns")
+        assert int(refused.headers["Retry-After"]) >= 1
+        assert (await submit(gateway, others, await open_session(gateway, others))).is_success
+        queued = await submit(gateway, key, taken[0])
+        assert queued.status_code == 429
+        ended = await send(gateway, key, "POST", f"/v1/sessions/{taken[0]}/cancel", json={})
+        assert await wait_until_folded(
+            bare.store,
+            bare.projection_signal,
+            tenant,
+            taken[0],
+            ended.json()["sequence"],
+            within=30,
+        )
+        assert (await submit(gateway, key, taken[1])).status_code == 202
+        assert (await submit(gateway, key, taken[0])).status_code == 429
+
+
+async def test_a_repeated_turn_is_answered_beyond_the_limit(bare: RunningGateway) -> None:
+    async with start_key_gateway(bare) as gateway:
+        tenant, key = await create_tenant(gateway)
+        await configure(gateway, tenant, max_open_turns=1)
+        session, token = await open_session(gateway, key), {"Idempotency-Key": uuid.uuid4().hex}
+        first = await submit(gateway, key, session, **token)
+        again = await submit(gateway, key, session, **token)
+        assert (first.status_code, again.status_code) == (202, 202)
+        assert again.json() == first.json()
+        assert (await submit(gateway, key, session)).status_code == 429

@@ -19,6 +19,12 @@ class ConfigureTenantRequest(PatchModel):
     """The models that it may use, such as `openai/gpt-4o` or, for all that begin so, `openai/*`;
     null for all, empty for none.
     """
+    max_open_turns: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
+    """How many of its turns may be open or queued at a time, without those that wait for a person's
+    approval.
+    """
+    max_waiting_turns: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
+    """How many of its turns may wait for a person's approval before it submits no more."""
 
 
 class TenantView(ResponseModel):
@@ -29,6 +35,10 @@ class TenantView(ResponseModel):
     """The models that it may use, by name or, with `*` at the end, by what names begin with; null
     for all.
     """
+    max_open_turns: int | None = None
+    """Turns that may be open or queued, without those that wait for a person."""
+    max_waiting_turns: int | None = None
+    """Turns that may wait for a person's approval."""
     keys: int
     """Its keys that sign in now."""
     changed_at: str | None = None

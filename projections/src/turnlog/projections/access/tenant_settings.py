@@ -30,6 +30,10 @@ class TenantSettings:
     tenant: str
     models: tuple[str, ...] | None = None
     """Names and prefixes of the models that it may use; None for all."""
+    max_open_turns: int | None = None
+    """Turns that may be open or queued, without those that wait for a person; None for any."""
+    max_waiting_turns: int | None = None
+    """Turns that may wait for a person's approval; None for any."""
     changed_at: str | None = None
     """When they were set, RFC 3339; None for a tenant without settings."""
     changed_by: str | None = None
@@ -112,7 +116,9 @@ def decide_tenant(
 
 def create_event(settings: TenantSettings) -> TenantConfigured:
     """Return the event that sets these settings."""
-    return TenantConfigured(tenant=settings.tenant, models=settings.models)
+    return TenantConfigured.model_validate(
+        {name: getattr(settings, name) for name in TenantConfigured.model_fields}
+    )
 
 
 def fold_tenants(
@@ -125,10 +131,7 @@ def fold_tenants(
         if not isinstance(event, TenantConfigured):
             continue
         settings = TenantSettings(
-            tenant=event.tenant,
-            models=event.models,
-            changed_at=recorded.envelope.time,
-            changed_by=recorded.envelope.actor,
+            **dict(event), changed_at=recorded.envelope.time, changed_by=recorded.envelope.actor
         )
         by_name[event.tenant] = settings
         key, digest = recorded.envelope.commandkey, recorded.envelope.commandhash

@@ -18,7 +18,6 @@ from turnlog.contract.installation.tenant_payloads import (
 )
 from turnlog.events.errors import Refused
 from turnlog.projections.access.tenant_settings import TenantSettings
-from turnlog.projections.blueprint.sent_names import format_sent_name
 from turnlog.services.command_handling.callers import Caller
 from turnlog.services.identity.access_key_service import AccessKeyService
 from turnlog.services.identity.permissions import has_permission
@@ -48,7 +47,7 @@ class TenantUseCases:
     async def load_tenant(self, principal: Principal, tenant: str) -> TenantResult:
         """Return a tenant; raises `Refused` for one that is not the principal's."""
         if tenant != principal.tenant and not _is_above_tenants(principal):
-            detail = f"there is no tenant {format_sent_name(tenant)}"
+            detail = "there is no such tenant"
             raise Refused("unknown-tenant", detail, field="tenant", fix="name your own")
         found, keys = await self.service.load_tenants(), await self._count_keys()
         view = _create_view(found.get_settings(tenant), keys)

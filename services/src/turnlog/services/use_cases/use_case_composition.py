@@ -45,6 +45,7 @@ from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.cut_replies import CutReplyReader
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader
 from turnlog.services.sessions.time_travel import TimeTravel
+from turnlog.services.tenants.open_turns import OpenTurnLimits, RowTurnCounter
 from turnlog.services.tenants.tenant_service import TenantService
 from turnlog.services.tenants.tenant_use_cases import TenantUseCases
 from turnlog.services.usage.usage_use_cases import UsageUseCases
@@ -216,6 +217,7 @@ class _UseCaseBuilder:
             overrides=parts.overrides,
             default_model=parts.default_model,
             tenants=parts.tenants,
+            open_turns=OpenTurnLimits(RowTurnCounter(parts.store)),
             dialects=parts.prompt_inputs.dialects,
             intake=TurnPartsIntake(
                 store=self.handler.texts.media.store, most_bytes=parts.max_part_bytes

@@ -79,7 +79,7 @@ async def _run_fairly(
         return await _run_own(held, answering)
     raw = held.message.raw_message
     tenant, _ = parse_history_key(raw.subject)
-    async with fair.hold_turn(
+    async with fair.run_fairly(
         tenant,
         raw.metadata.sequence.stream,
         partial(_run_ahead, answering),

@@ -102,7 +102,7 @@ class FairTurns:
     _looked_at: dict[str, float] = field(init=False, default_factory=dict[str, float])
 
     @asynccontextmanager
-    async def hold_turn(
+    async def run_fairly(
         self,
         tenant: str,
         stream_sequence: int,

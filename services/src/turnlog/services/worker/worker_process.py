@@ -35,7 +35,6 @@ from turnlog.services.worker.attempts.attempt_heartbeats import AttemptHeartbeat
 from turnlog.services.worker.attempts.attempt_outcomes import OutcomeRecorder
 from turnlog.services.worker.attempts.call_context import CallContextBuilder
 from turnlog.services.worker.early_listings import run_early_listings
-from turnlog.services.worker.fair_turns import ListTenants
 from turnlog.services.worker.model.model_router import ModelRouter
 from turnlog.services.worker.queue_keeper import QueueKeeper
 from turnlog.services.worker.tools.mcp_server_settings import check_endpoints
@@ -43,7 +42,7 @@ from turnlog.services.worker.tools.mcp_servers import McpToolServers
 from turnlog.services.worker.tools.worker_tool_servers import WorkerToolServers
 from turnlog.services.worker.turn_delivery import compute_redelivery_wait
 from turnlog.services.worker.turn_runner import TurnRunner
-from turnlog.services.worker.turn_subscription import build_broker, run_broker
+from turnlog.services.worker.turn_subscription import TurnBroker, build_broker, run_broker
 
 
 class NoOlderCommands:
@@ -84,13 +83,7 @@ async def run_worker(
         durable = await _open_queue(settings, parts)
         if answering.is_alone:
             await durable.redeliver_pending()
-        broker = build_broker(
-            connection=parts.connection,
-            slots=settings.concurrency,
-            grace=settings.grace,
-            answering=answering,
-            list_tenants=_create_tenant_list(parts),
-        )
+        broker = _build_slots(settings, parts, answering)
         shared: HealthChecks = {
             "durable": durable.fetch_settled_sequence,
             "turns": broker.require_listening,
@@ -142,14 +135,22 @@ async def _open_queue(settings: WorkerSettings, parts: ProcessComponents) -> Que
     return durable
 
 
-def _create_tenant_list(parts: ProcessComponents) -> ListTenants:
-    """Return what lists the tenants that have settings or keys."""
+def _build_slots(
+    settings: WorkerSettings, parts: ProcessComponents, answering: TurnRunner
+) -> TurnBroker:
+    """Build the slots, which the tenants that have settings or keys share."""
     tenants, keys = parts.create_tenant_service(), parts.create_access_key_service()
 
     async def list_tenants() -> Collection[str]:
         return {*await tenants.list_names(), *await keys.list_tenants()}
 
-    return list_tenants
+    return build_broker(
+        connection=parts.connection,
+        slots=settings.concurrency,
+        grace=settings.grace,
+        answering=answering,
+        list_tenants=list_tenants,
+    )
 
 
 def _create_model(settings: WorkerSettings) -> ModelRouter:

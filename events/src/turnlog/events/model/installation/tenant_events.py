@@ -26,3 +26,7 @@ class TenantConfigured(EventModel):
     """The models that it may use, by name or, with `*` at the end, by what names begin with; null
     for all, empty for none.
     """
+    max_open_turns: int | None = None
+    """How many of its turns may be open or queued, without those that wait for a person."""
+    max_waiting_turns: int | None = None
+    """How many of its turns may wait for a person's approval before it submits no more."""

@@ -97,6 +97,14 @@ SESSION_CODES: Final[Mapping[str, ErrorCode]] = {
         action="choose an allowed model",
         contains=("field",),
     ),
+    "too-many-open-turns": ErrorCode(
+        meaning="The tenant has as many turns open, or waiting for a person, as it may.",
+        action="wait until some are over, or have approvals decided",
+        status=HTTPStatus.TOO_MANY_REQUESTS,
+        retry="later",
+        retry_after=2,
+        contains=("field",),
+    ),
     "no-budget": ErrorCode(
         meaning="The call that is asked about has no budget.",
         action="leave it out",

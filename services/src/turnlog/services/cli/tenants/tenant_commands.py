@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Annotated, Final
 
 import typer
@@ -12,8 +13,32 @@ from turnlog.services.cli.options import OutputOption, ReadTarget, ServiceTarget
 
 TenantArgument = Annotated[str, typer.Argument(metavar="TENANT", help="The name of the tenant.")]
 
-SETTINGS: Final = ("models",)
+SETTINGS: Final = ("models", "max-open-turns", "max-waiting-turns")
 """What a tenant may be given, by the words that `--unset` takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class TenantLimitOptions:
+    """The limits of a tenant."""
+
+    max_open_turns: Annotated[
+        int | None,
+        typer.Option(
+            "--max-open-turns",
+            metavar="NUMBER",
+            min=0,
+            help="Turns that may be open or queued, without those that wait for a person.",
+        ),
+    ] = None
+    max_waiting_turns: Annotated[
+        int | None,
+        typer.Option(
+            "--max-waiting-turns",
+            metavar="NUMBER",
+            min=0,
+            help="Turns that may wait for a person before no more are taken.",
+        ),
+    ] = None
 
 
 def list_tenants(*, target: ReadTarget, output: OutputOption = "table") -> None:
@@ -49,10 +74,13 @@ def configure_tenant(
     no_models: Annotated[
         bool, typer.Option("--no-models", help="It may use no model at all.")
     ] = False,
+    limits: TenantLimitOptions,
     unset: Annotated[
         list[str] | None,
         typer.Option(
-            "--unset", metavar="SETTING", help="A setting to remove: models; may be repeated."
+            "--unset",
+            metavar="SETTING",
+            help=f"A setting to remove: {', '.join(SETTINGS)}; may be repeated.",
         ),
     ] = None,
     target: ServiceTarget,
@@ -66,6 +94,7 @@ def configure_tenant(
     from turnlog.services.cli.tenants.tenant_view import render_tenant
 
     changes = dict[str, object].fromkeys(_check_settings(unset or ()))
+    changes |= {name: value for name, value in asdict(limits).items() if value is not None}
     if model or no_models:
         changes["models"] = model or []
     operation = tenant_setting_operations.configure_tenant(name, changes)

@@ -15,11 +15,18 @@ from turnlog.services.cli.views.theme import MUTED, create_listing
 def render_tenants(page: TenantPage) -> RenderableType:
     """List the tenants."""
     table = create_listing()
-    for title in ("tenant", "keys", "models", "changed"):
+    for title in ("tenant", "keys", "models", "open", "waiting", "changed"):
         table.add_column(title, no_wrap=title != "models")
     for each in page.tenants:
         changed = format_date_time(each.changed_at) if each.changed_at else ""
-        table.add_row(each.tenant, f"{each.keys:,}", _format_models(each), changed)
+        table.add_row(
+            each.tenant,
+            f"{each.keys:,}",
+            _format_models(each),
+            _format_limit(each.max_open_turns),
+            _format_limit(each.max_waiting_turns),
+            changed,
+        )
     return table
 
 
@@ -32,9 +39,15 @@ def _iterate_lines(view: TenantView) -> Iterator[Text]:
     yield Text("tenant       ", MUTED).append(view.tenant, "bold")
     yield Text("keys         ", MUTED).append(f"{view.keys:,}", "default")
     yield Text("models       ", MUTED).append(_format_models(view), "default")
+    yield Text("open turns   ", MUTED).append(_format_limit(view.max_open_turns), "default")
+    yield Text("waiting      ", MUTED).append(_format_limit(view.max_waiting_turns), "default")
     if view.changed_at is not None:
         changed = f"{format_date_time(view.changed_at)} by {escape_controls(view.changed_by or '')}"
         yield Text("changed      ", MUTED).append(changed, "default")
+
+
+def _format_limit(limit: int | None) -> str:
+    return "any" if limit is None else f"{limit:,}"
 
 
 def _format_models(view: TenantView) -> str:

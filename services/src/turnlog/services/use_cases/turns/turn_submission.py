@@ -38,6 +38,7 @@ from turnlog.services.sessions.command_handler import ChooseCommand, CommandHand
 from turnlog.services.sessions.cut_replies import CutReplyReader
 from turnlog.services.sessions.request_guard import RequestGuard
 from turnlog.services.tenants.model_permits import require_session_model
+from turnlog.services.tenants.open_turns import OpenTurnLimits
 from turnlog.services.tenants.tenant_service import TenantPolicies, UnlimitedTenants
 from turnlog.services.use_cases.turns.turn_stream_events import create_cursor_refusal
 
@@ -67,6 +68,8 @@ class TurnSubmitter:
     """The model of profiles that say `default`."""
     tenants: TenantPolicies = field(default_factory=UnlimitedTenants)
     """What each tenant may use."""
+    open_turns: OpenTurnLimits = field(default_factory=OpenTurnLimits)
+    """How many turns of each tenant may be open."""
     dialects: ModelDialects
     """What the servers of models take."""
     intake: TurnPartsIntake
@@ -116,6 +119,9 @@ class TurnSubmitter:
                 state = await guard.require_allowed(state, guarded)
                 if cursor is not None:
                     raise create_cursor_refusal("this turn is new: nothing of it was sent before")
+                if request.role != "system":
+                    settings = await self.tenants.load_settings(caller.tenant)
+                    await admission.require_room(settings)
                 return await self._build_command(
                     tenant=caller.tenant,
                     state=state,
@@ -124,7 +130,10 @@ class TurnSubmitter:
                     user=user,
                 )
 
-            return await self._append_turn(as_caller, session, choose, submitted)
+            with self.open_turns.open_admission(caller.tenant) as admission:
+                taken = await self._append_turn(as_caller, session, choose, submitted)
+                admission.note_turn(taken.events)
+                return taken
 
         return await guard.run_guarded(caller, session, request, submit)
 

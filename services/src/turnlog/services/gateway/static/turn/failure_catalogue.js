@@ -82,6 +82,7 @@ export const FAILURE_TEXTS = {
   "timeout_first_token": ["the answer did not begin in time", "submit the turn again; if it stays, look at the provider's status"],
   "timeout_stalled": ["the answer stopped for too long", "submit the turn again"],
   "timeout_total": ["the answer took too long as a whole", "ask for a shorter answer, or use a faster model"],
+  "too-many-open-turns": ["The tenant has as many turns open, or waiting for a person, as it may.", "wait until some are over, or have approvals decided"],
   "too-many-overrides": ["A user has as many overrides for a blueprint as may be.", "remove one of them"],
   "too_long": ["the answer is longer than an event may be", "ask for a shorter answer"],
   "tools_failed": ["a tool server answered with an error", "run `turnlog tools check`, and read the server's last lines in the cause"],
