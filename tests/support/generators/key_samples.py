@@ -36,6 +36,7 @@ def build_key_samples() -> dict[str, AccessEvent | TenantConfigured]:
         "tenant-configured": TenantConfigured(
             tenant="travel",
             models=("openai/gpt-4o", "mistral/*"),
+            provider_keys={"openai": "env:TRAVEL_OPENAI_KEY"},
             max_open_turns=200,
             max_waiting_turns=1_000,
         ),

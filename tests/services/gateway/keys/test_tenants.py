@@ -51,6 +51,7 @@ async def test_a_tenant_without_settings_may_use_everything(bare: RunningGateway
             **dict.fromkeys(shown.json()["tenant"], None),
             "tenant": tenant,
             "keys": 1,
+            "provider_keys": {},
         }
 
 
@@ -212,3 +213,34 @@ async def test_a_repeated_turn_is_answered_beyond_the_limit(bare: RunningGateway
         assert (first.status_code, again.status_code) == (202, 202)
         assert again.json() == first.json()
         assert (await submit(gateway, key, session)).status_code == 429
+
+
+async def test_a_tenant_sees_that_it_has_a_key_and_not_where(bare: RunningGateway) -> None:
+    async with start_key_gateway(bare) as gateway:
+        tenant, boss = await create_tenant(gateway, "administrator")
+        places = {"openai": "env:TRAVEL_OPENAI_KEY", "mistral": "file:/run/secrets/travel"}
+        assert (await configure(gateway, tenant, provider_keys=places))["provider_keys"] == places
+        for path in ("/v1/tenants", f"/v1/tenants/{tenant}"):
+            shown = await send(gateway, boss, "GET", path)
+            assert "TRAVEL_OPENAI_KEY" not in shown.text
+            assert "/run/secrets" not in shown.text
+            assert '"openai":"own"' in shown.text.replace(" ", "")
+        assert (await configure(gateway, tenant, provider_keys=None))["provider_keys"] == {}
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        *("env:TURNLOG_ROOT_KEY", "env:turnlog_nats_url", "env:", "env:A B", "file:relative"),
+        *("sk-a-key-itself", "file:/a\nb", "ENV:A", ""),
+    ],
+)
+async def test_a_key_itself_or_a_secret_of_the_service_is_no_place(
+    bare: RunningGateway, place: str
+) -> None:
+    async with start_key_gateway(bare) as gateway:
+        tenant, _ = await create_tenant(gateway)
+        body = {"provider_keys": {"openai": place}}
+        answer = await gateway.http.patch(f"/v1/tenants/{tenant}", json=body, headers=ROOT)
+        assert answer.status_code == 422, answer.text
+        assert len(place) < 8 or place not in answer.text

@@ -20,6 +20,7 @@ PATH_VALUES: Final = {
     "user": "ann",
     "category": "master_system",
     "session": "nobody",
+    "tenant": "review",
     "turn": "1",
     "call": "1.1",
     "id": "t1",

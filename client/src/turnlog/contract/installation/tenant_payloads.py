@@ -12,6 +12,15 @@ ModelPattern = Annotated[str, Field(pattern=r"^[!-)+-~]+\*?$|^\*$", max_length=2
 """The name of a model, or with `*` at the end what names begin with."""
 
 
+ProviderName = Annotated[str, Field(pattern=r"^[a-z0-9_]+$", max_length=64)]
+"""What a model's name begins with, before the slash."""
+
+KeyPlace = Annotated[
+    str, Field(pattern=r"^(env:[A-Za-z_][A-Za-z0-9_]{0,127}|file:/[!-~]{1,1000})$")
+]
+"""Where a key is: a variable of the workers, or a file of theirs."""
+
+
 class ConfigureTenantRequest(PatchModel):
     """Changes the settings of a tenant."""
 
@@ -25,6 +34,10 @@ class ConfigureTenantRequest(PatchModel):
     """
     max_waiting_turns: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
     """How many of its turns may wait for a person's approval before it submits no more."""
+    provider_keys: Annotated[dict[ProviderName, KeyPlace], Field(max_length=100)] | None = None
+    """Where workers find its own keys, by provider: `env:` and the name of a variable of theirs, or
+    `file:` and a path. A provider that is not named is paid with the installation's key.
+    """
 
 
 class TenantView(ResponseModel):
@@ -39,6 +52,8 @@ class TenantView(ResponseModel):
     """Turns that may be open or queued, without those that wait for a person."""
     max_waiting_turns: int | None = None
     """Turns that may wait for a person's approval."""
+    provider_keys: dict[str, str] = {}
+    """Where its own keys are, by provider; without the root key only that they are: `own`."""
     keys: int
     """Its keys that sign in now."""
     changed_at: str | None = None

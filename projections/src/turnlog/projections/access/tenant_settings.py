@@ -34,6 +34,8 @@ class TenantSettings:
     """Turns that may be open or queued, without those that wait for a person; None for any."""
     max_waiting_turns: int | None = None
     """Turns that may wait for a person's approval; None for any."""
+    provider_keys: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Where its own key of a provider is, by the provider; see `TenantConfigured`."""
     changed_at: str | None = None
     """When they were set, RFC 3339; None for a tenant without settings."""
     changed_by: str | None = None

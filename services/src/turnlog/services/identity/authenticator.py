@@ -98,7 +98,7 @@ class Authenticator:
         return self._create_anybody()
 
     def _create_anybody(self) -> Principal:
-        return Principal(tenant=self.settings.tenant)
+        return Principal(tenant=self.settings.tenant, is_root=True)
 
     def _create_stranger(self) -> Principal:
         return Principal(tenant=self.settings.tenant, roles=frozenset())
@@ -134,6 +134,7 @@ class Authenticator:
             roles=ALL_ROLES if is_operator else PROXIED_ROLES,
             sign_in="proxy",
             user=user,
+            is_root=is_operator and not has_credentials(self.settings),
         )
 
     async def check_credential(self, credential: str) -> Principal:
@@ -156,6 +157,7 @@ class Authenticator:
             tenant=self.settings.tenant,
             actor=f"{KEY_ACTOR_PREFIX}{ROOT_NAME}",
             sign_in="root-key",
+            is_root=True,
         )
 
     async def _check_browser_token(self, tokens: BrowserTokens, credential: str) -> Principal:

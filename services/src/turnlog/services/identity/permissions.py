@@ -173,16 +173,8 @@ def has_permission(principal: Principal, permission: Permission) -> bool:
     if principal.is_read_only and not permission.endswith(":read"):
         return False
     if permission in ROOT_PERMISSIONS:
-        return is_root(principal)
+        return principal.is_root
     return any(permission in ROLE_PERMISSIONS[role] for role in principal.roles)
-
-
-def is_root(principal: Principal) -> bool:
-    """Return whether a principal administers the installation, and not only a tenant.
-
-    It has the root key, or is anybody where the service asks nobody.
-    """
-    return principal.sign_in in {"root-key", "none"} and bool(principal.roles)
 
 
 def find_permission(path: str, method: str) -> Permission | None:

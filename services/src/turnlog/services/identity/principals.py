@@ -35,6 +35,10 @@ class Principal:
     """The only session that a browser token reaches; None for no such limit."""
     is_read_only: bool = False
     """Whether it changes nothing, whatever its roles allow; so a browser token may be."""
+    is_root: bool = False
+    """Whether it administers the installation, above all tenants: it has the root key, or there is
+    none and it may do everything that the gateway allows anybody.
+    """
     expires: float | None = None
     """When it must sign in again, in seconds since 1970; None for never."""
 

@@ -27,6 +27,9 @@ from turnlog.services.tenants.tenant_service import TenantService
 _LISTS: Final = ("models",)
 """The settings that requests have as lists, and events as tuples."""
 
+_OWN_KEY: Final = "own"
+"""What a tenant sees of the place of its key, which is a matter of the installation."""
+
 
 @dataclass(frozen=True, slots=True)
 class TenantUseCases:
@@ -42,7 +45,8 @@ class TenantUseCases:
         if _is_above_tenants(principal):
             names |= {*found.by_name, *keys}
         views = [_create_view(found.get_settings(each), keys) for each in sorted(names)]
-        return TenantPage(sequence=found.sequence, tenants=tuple(views))
+        shown = tuple(_hide_places(principal, each) for each in views)
+        return TenantPage(sequence=found.sequence, tenants=shown)
 
     async def load_tenant(self, principal: Principal, tenant: str) -> TenantResult:
         """Return a tenant; raises `Refused` for one that is not the principal's."""
@@ -51,7 +55,7 @@ class TenantUseCases:
             raise Refused("unknown-tenant", detail, field="tenant", fix="name your own")
         found, keys = await self.service.load_tenants(), await self._count_keys()
         view = _create_view(found.get_settings(tenant), keys)
-        return TenantResult(sequence=found.sequence, tenant=view)
+        return TenantResult(sequence=found.sequence, tenant=_hide_places(principal, view))
 
     async def configure_tenant(
         self, caller: Caller, tenant: str, form: ConfigureTenantRequest
@@ -77,9 +81,27 @@ def _is_above_tenants(principal: Principal) -> bool:
     return has_permission(principal, "tenants:write")
 
 
+def _hide_places(principal: Principal, view: TenantView) -> TenantView:
+    if _is_above_tenants(principal):
+        return view
+    return view.model_copy(update={"provider_keys": dict.fromkeys(view.provider_keys, _OWN_KEY)})
+
+
 def _read_value(form: ConfigureTenantRequest, name: str) -> object:
     value = getattr(form, name)
+    if name == "provider_keys":
+        return _check_places(value or {})
     return tuple(value) if name in _LISTS and value is not None else value
+
+
+def _check_places(places: Mapping[str, str]) -> Mapping[str, str]:
+    """Refuse the variables that Turnlog reads itself: no provider is to be sent their secrets."""
+    for provider, place in places.items():
+        if place.upper().startswith("ENV:TURNLOG_"):
+            detail = f"the key of {provider} would be a setting of Turnlog's own"
+            fix = "name another variable"
+            raise Refused("invalid", detail, field=f"provider_keys.{provider}", fix=fix)
+    return dict(places)
 
 
 def _create_view(settings: TenantSettings, keys: Mapping[str, int]) -> TenantView:

@@ -60,6 +60,7 @@ from turnlog.services.worker.attempts.retrieval_step import (
 )
 from turnlog.services.worker.attempts.summary_step import SummaryStep, compute_time_limit
 from turnlog.services.worker.model.model_types import FinishedAnswer, LanguageModel, ModelFailure
+from turnlog.services.worker.model.provider_keys import ProviderKeys
 from turnlog.services.worker.tools.tool_runner import ToolRunner
 from turnlog.services.worker.tools.tool_server_types import ToolServerFailure, ToolServers
 from turnlog.services.worker.tools.tool_snapshots import ToolSnapshots
@@ -87,6 +88,8 @@ class CallRunner:
     model: LanguageModel
     knowledge: KnowledgeSearch
     tracing: Tracing
+    provider_keys: ProviderKeys | None = None
+    """The tenants' own keys of providers."""
 
     async def run_call(self, active: ActiveAttempt, seconds: float) -> AttemptEnd:
         """Wait, prepare the call and make it; raises `AttemptSuperseded` if the lease is lost."""
@@ -215,6 +218,9 @@ class CallRunner:
         request = await run_text_work(
             partial(build_model_request, prepared, timeouts), prepared.media_size
         )
+        if self.provider_keys is not None:
+            key = await self.provider_keys.find_key(active.context.tenant, request.model)
+            request = replace(request, key=key)
         sent = SentCall(prepared.attempt, request, prepared.manifest)
         _log_exclusions(active, prepared.manifest)
         session = active.context.session

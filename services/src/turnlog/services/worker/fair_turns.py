@@ -83,8 +83,8 @@ class FairTurns:
     slots: int
     queue: TurnQueue
     list_tenants: ListTenants
-    stop_requested: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when the worker hands its turns back, and begins no others."""
+    is_stopping: Callable[[], bool] = lambda: False
+    """Returns whether the worker hands its turns back, and begins no others."""
     monotonic: Callable[[], float] = time.monotonic
     _busy: int = field(init=False, default=0)
     """Slots that have a message."""
@@ -142,7 +142,7 @@ class FairTurns:
 
     async def _find_earlier(self, tenant: str) -> tuple[str, StoredMessage] | None:
         """Return a turn of a tenant that comes before another one's, and whose it is."""
-        if self._busy < self.slots or self.stop_requested.is_set():
+        if self._busy < self.slots or self.is_stopping():
             return None  # Whatever waits is delivered to a slot that is free.
         # One slot after the other: what it chooses counts for the next one.
         async with self._choosing:

@@ -54,6 +54,7 @@ from turnlog.services.worker.attempts.retrieval_step import EmptyKnowledge
 from turnlog.services.worker.call_runner import CallRunner
 from turnlog.services.worker.child_sessions import ChildSessions
 from turnlog.services.worker.model.model_types import LanguageModel
+from turnlog.services.worker.model.provider_keys import ProviderKeys
 from turnlog.services.worker.tools.tool_server_types import ToolServers
 from turnlog.services.worker.tools.tool_snapshots import ToolSnapshots
 from turnlog.services.worker.tools.worker_tool_servers import WorkerToolServers
@@ -112,6 +113,8 @@ class TurnRunner:
     """Snapshots of what the tool servers offer."""
     knowledge: KnowledgeSearch = field(default_factory=EmptyKnowledge)
     """The search over the tenant's knowledge."""
+    provider_keys: ProviderKeys | None = None
+    """The tenants' own keys of providers; None if nobody has any."""
     is_alone: bool = False
     """Whether no other worker exists. An attempt of its own that it does not run is dead."""
     stop_requested: asyncio.Event = field(default_factory=asyncio.Event)
@@ -305,6 +308,7 @@ class TurnRunner:
             model=self.model,
             knowledge=self.knowledge,
             tracing=self.tracing,
+            provider_keys=self.provider_keys,
         )
         seconds = 0.0
         while True:

@@ -104,11 +104,15 @@ def build_broker(
     The tenants that are listed share the slots fairly.
     """
     broker = TurnBroker(connection, grace)
+
+    def is_stopping() -> bool:
+        return answering.stop_requested.is_set()
+
     fair = FairTurns(
         slots=slots,
         queue=JetStreamTurnQueue(connection),
         list_tenants=list_tenants or _list_no_tenants,
-        stop_requested=answering.stop_requested,
+        is_stopping=is_stopping,
     )
 
     async def on_turn(message: NatsMessage) -> None:

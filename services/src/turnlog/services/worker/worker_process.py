@@ -36,6 +36,7 @@ from turnlog.services.worker.attempts.attempt_outcomes import OutcomeRecorder
 from turnlog.services.worker.attempts.call_context import CallContextBuilder
 from turnlog.services.worker.early_listings import run_early_listings
 from turnlog.services.worker.model.model_router import ModelRouter
+from turnlog.services.worker.model.provider_keys import ProviderKeys
 from turnlog.services.worker.queue_keeper import QueueKeeper
 from turnlog.services.worker.tools.mcp_server_settings import check_endpoints
 from turnlog.services.worker.tools.mcp_servers import McpToolServers
@@ -180,7 +181,10 @@ def _build_turn_runner(
 ) -> TurnRunner:
     sessions = parts.create_command_handler(NoOlderCommands())
     library = BlueprintFolders((*settings.blueprints, SHIPPED_BLUEPRINTS))
-    inputs = parts.create_prompt_input_loader(sessions, settings)
+    inputs, tenants = (
+        parts.create_prompt_input_loader(sessions, settings),
+        parts.create_tenant_service(),
+    )
     return TurnRunner(
         name=f"{socket.gethostname()}-{os.getpid()}",
         sessions=sessions,
@@ -192,7 +196,7 @@ def _build_turn_runner(
             library=library,
             prompt_inputs=inputs,
             default_model=settings.model,
-            tenants=parts.create_tenant_service(),
+            tenants=tenants,
             sends_body=model.is_sent_as_recorded,
         ),
         tokens=parts.tokens,
@@ -208,6 +212,7 @@ def _build_turn_runner(
         tracing=parts.tracing,
         ack_wait=settings.ack_wait,
         is_alone=is_alone,
+        provider_keys=ProviderKeys(tenants, os.environ),
         servers=servers,
         knowledge=CurrentKnowledgeSearch(parts.library, parts.create_knowledge_search()),
     )

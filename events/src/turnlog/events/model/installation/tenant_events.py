@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
+from pydantic import Field
+
 from turnlog.events.event_model import EventModel
 
 TENANTS_FAMILY: Final = "tenants"
@@ -30,3 +32,7 @@ class TenantConfigured(EventModel):
     """How many of its turns may be open or queued, without those that wait for a person."""
     max_waiting_turns: int | None = None
     """How many of its turns may wait for a person's approval before it submits no more."""
+    provider_keys: dict[str, str] = Field(default_factory=dict)
+    """Where workers find its own key of a provider, by the provider's name: `env:` and the name of
+    a variable of theirs, or `file:` and a path. The key itself is in no event.
+    """

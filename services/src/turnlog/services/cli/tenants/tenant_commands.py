@@ -13,7 +13,7 @@ from turnlog.services.cli.options import OutputOption, ReadTarget, ServiceTarget
 
 TenantArgument = Annotated[str, typer.Argument(metavar="TENANT", help="The name of the tenant.")]
 
-SETTINGS: Final = ("models", "max-open-turns", "max-waiting-turns")
+SETTINGS: Final = ("models", "max-open-turns", "max-waiting-turns", "provider-keys")
 """What a tenant may be given, by the words that `--unset` takes."""
 
 
@@ -74,6 +74,16 @@ def configure_tenant(
     no_models: Annotated[
         bool, typer.Option("--no-models", help="It may use no model at all.")
     ] = False,
+    provider_key: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--provider-key",
+            metavar="PROVIDER=PLACE",
+            help="Where workers find its own key of a provider, as in "
+            "`openai=env:TRAVEL_OPENAI_KEY` or `openai=file:/run/secrets/travel`; may be "
+            "repeated, and replaces those before.",
+        ),
+    ] = None,
     limits: TenantLimitOptions,
     unset: Annotated[
         list[str] | None,
@@ -95,10 +105,17 @@ def configure_tenant(
 
     changes = dict[str, object].fromkeys(_check_settings(unset or ()))
     changes |= {name: value for name, value in asdict(limits).items() if value is not None}
+    if provider_key:
+        changes["provider_keys"] = dict(map(_parse_place, provider_key))
     if model or no_models:
         changes["models"] = model or []
     operation = tenant_setting_operations.configure_tenant(name, changes)
     run_command(target, operation, render_tenant, output)
+
+
+def _parse_place(written: str) -> tuple[str, str]:
+    provider, _, place = written.partition("=")
+    return provider, place
 
 
 def _check_settings(names: Sequence[str]) -> Sequence[str]:

@@ -41,6 +41,10 @@ def _iterate_lines(view: TenantView) -> Iterator[Text]:
     yield Text("models       ", MUTED).append(_format_models(view), "default")
     yield Text("open turns   ", MUTED).append(_format_limit(view.max_open_turns), "default")
     yield Text("waiting      ", MUTED).append(_format_limit(view.max_waiting_turns), "default")
+    for provider, place in sorted(view.provider_keys.items()):
+        yield Text("key          ", MUTED).append(
+            f"{provider}: {escape_controls(place)}", "default"
+        )
     if view.changed_at is not None:
         changed = f"{format_date_time(view.changed_at)} by {escape_controls(view.changed_by or '')}"
         yield Text("changed      ", MUTED).append(changed, "default")

@@ -13,14 +13,14 @@ import re
 import time
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from types import MappingProxyType
 from typing import Final, cast
 from urllib.parse import urlsplit
 
 import aiohttp
-from pydantic import JsonValue
+from pydantic import JsonValue, SecretStr
 
 from turnlog.events.content import encode_canonical
 from turnlog.projections.blueprint.bounded_json import InvalidJson, parse_json
@@ -127,7 +127,7 @@ class ChatEndpoint:
     """The address and the key of a model server."""
 
     url: str
-    key: str | None
+    key: str | None = field(repr=False)
 
     @property
     def host(self) -> str:
@@ -135,12 +135,19 @@ class ChatEndpoint:
         return urlsplit(self.url).netloc.rpartition("@")[2]
 
 
-def find_chat_endpoint(model: str, environ: Mapping[str, str]) -> ChatEndpoint:
-    """Return where the requests of a model go; fails where the environment lacks it."""
+def find_chat_endpoint(
+    model: str, environ: Mapping[str, str], own_key: SecretStr | None = None
+) -> ChatEndpoint:
+    """Return where the requests of a model go, with a tenant's own key or the environment's.
+
+    Fails where the environment lacks it.
+    """
     provider = model.partition("/")[0]
     server = PROTOCOL_SERVERS[provider]
     named = next(filter(None, map(environ.get, server.address_variables)), None)
     key = environ.get(server.key_variable, "").strip() or None
+    if own_key is not None:
+        key = own_key.get_secret_value()
     base = named or server.default_address
     if base is None:
         raise ModelFailure("bad_request", f"{server.address_variables[0]} is not set")
@@ -176,7 +183,7 @@ class DirectModel:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta, None]:
         check_parameters(request.parameters)
-        address = find_chat_endpoint(request.model, self._environ)
+        address = find_chat_endpoint(request.model, self._environ, request.key)
         body = _encode_body(request) if request.body is None else request.body
         answer, timeouts = ProtocolAnswer(), self._timeouts.apply_spec(request.timeouts)
         try:

@@ -1,7 +1,8 @@
 """A language model that calls any provider through litellm.
 
 It only streams: no retries, no cache, no callbacks. Addresses and keys come from the environment as
-litellm reads it, never from a request. An answer counts only if the provider said why it ended.
+litellm reads it, or the key is the tenant's own; neither comes from a blueprint. An answer counts
+only if the provider said why it ended.
 """
 
 from __future__ import annotations
@@ -152,7 +153,9 @@ def _build_arguments(request: ModelRequest, timeouts: CallTimeouts) -> dict[str,
         arguments["tools"] = convert_to_plain(request.tools)
     if replaced := build_mistral_fields(request):
         arguments["extra_body"] = replaced
-    if request.model.startswith("openai/") and _has_no_key():
+    if request.key is not None:
+        arguments["api_key"] = request.key.get_secret_value()
+    elif request.model.startswith("openai/") and _has_no_key():
         arguments["api_key"] = "none"
     return arguments
 

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Final, Literal, Protocol, cast
 
-from pydantic import JsonValue
+from pydantic import JsonValue, SecretStr
 
 from turnlog.events.errors import TurnlogError
 from turnlog.events.model.attempt_figures import SafetyRating
@@ -119,6 +119,8 @@ class ModelRequest:
     """Tokens of its pictures, recordings and files, by estimate."""
     timeouts: TimeoutSpec = field(default_factory=TimeoutSpec)
     """How long the model may take, where the blueprint or the operator says it."""
+    key: SecretStr | None = None
+    """The tenant's own key of the provider; None for the installation's."""
     body: bytes | None = None
     """The body whose digest is on the log, for an adapter that sends it as it is; or None."""
 
