@@ -50,6 +50,7 @@ from turnlog.services.gateway.dependencies import GatewayDependencies, build_dep
 from turnlog.services.gateway.main import serve_app
 from turnlog.services.identity.access_key_service import AccessKeyService
 from turnlog.services.identity.browser_tokens import BrowserTokens
+from turnlog.services.identity.tenant_service import TenantService
 from turnlog.services.knowledge.index_service import IndexedKnowledge
 from turnlog.services.knowledge.knowledge_service import KnowledgeService
 from turnlog.services.model_facts.attempt_pricing import AttemptPricing
@@ -69,7 +70,6 @@ from turnlog.services.quotas.quota_service import QuotaService
 from turnlog.services.segments.segment_service import SegmentService
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
-from turnlog.services.tenants.tenant_service import TenantService
 from turnlog.services.use_cases.use_case_composition import UseCaseParts
 from turnlog.services.webhooks.webhook_service import WebhookService
 from turnlog.services.worker.attempts.attempt_heartbeats import AttemptHeartbeat

@@ -14,8 +14,8 @@ from turnlog.events.subjects import LIBRARY_HISTORY
 from turnlog.services.command_handling.callers import Caller
 from turnlog.services.command_handling.idempotent_commands import CommandMetadata
 from turnlog.services.command_handling.tenant_histories import LibraryParts
+from turnlog.services.identity.tenant_service import TenantService
 from turnlog.services.platform.clock import create_id, read_clock
-from turnlog.services.tenants.tenant_service import TenantService
 
 ROOT = Caller(tenant="default", metadata=CommandMetadata("key:root"))
 

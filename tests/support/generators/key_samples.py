@@ -39,5 +39,6 @@ def build_key_samples() -> dict[str, AccessEvent | TenantConfigured]:
             provider_keys={"openai": "env:TRAVEL_OPENAI_KEY"},
             max_open_turns=200,
             max_waiting_turns=1_000,
+            body_bytes_per_minute=10_000_000,
         ),
     }

@@ -30,6 +30,7 @@ from turnlog.services.caches.state_cache import OlderCommandLookup
 from turnlog.services.caches.text_cache import TextReader
 from turnlog.services.command_handling.tenant_histories import LibraryParts
 from turnlog.services.identity.access_key_service import AccessKeyService
+from turnlog.services.identity.tenant_service import TenantService
 from turnlog.services.knowledge.knowledge_service import KnowledgeService
 from turnlog.services.knowledge.nats_search import NatsKnowledgeSearch
 from turnlog.services.model_facts.model_dialects import ModelDialects
@@ -55,7 +56,6 @@ from turnlog.services.segments.segment_service import SegmentService
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
 from turnlog.services.start_preparation import prepare_process
-from turnlog.services.tenants.tenant_service import TenantService
 from turnlog.services.webhooks.webhook_service import WebhookService
 
 _log = structlog.get_logger("turnlog.process")

@@ -61,6 +61,7 @@ from turnlog.services.http.problem_details import handle_error
 from turnlog.services.http.request_tenant import get_principal
 from turnlog.services.identity.access_key_service import AccessKeyService
 from turnlog.services.identity.principals import Principal
+from turnlog.services.identity.tenant_service import TenantService
 from turnlog.services.knowledge.knowledge_service import KnowledgeService
 from turnlog.services.overrides.override_service import OverrideService
 from turnlog.services.platform.clock import create_id
@@ -73,7 +74,6 @@ from turnlog.services.quotas.quota_service import QuotaService
 from turnlog.services.segments.segment_service import SegmentService
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
-from turnlog.services.tenants.tenant_service import TenantService
 from turnlog.services.use_cases.use_case_composition import UseCaseParts
 from turnlog.services.webhooks.webhook_service import WebhookService
 

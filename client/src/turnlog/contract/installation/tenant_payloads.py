@@ -34,6 +34,10 @@ class ConfigureTenantRequest(PatchModel):
     """
     max_waiting_turns: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
     """How many of its turns may wait for a person's approval before it submits no more."""
+    body_bytes_per_minute: Annotated[int, Field(ge=1, le=1_000_000_000_000)] | None = None
+    """Bytes of the bodies of its requests that each gateway takes in a minute; without it, what
+    `TURNLOG_TENANT_BYTES` of the gateway says.
+    """
     provider_keys: Annotated[dict[ProviderName, KeyPlace], Field(max_length=100)] | None = None
     """Where workers find its own keys, by provider: `env:` and the name of a variable of theirs, or
     `file:` and a path. A provider that is not named is paid with the installation's key.
@@ -52,6 +56,8 @@ class TenantView(ResponseModel):
     """Turns that may be open or queued, without those that wait for a person."""
     max_waiting_turns: int | None = None
     """Turns that may wait for a person's approval."""
+    body_bytes_per_minute: int | None = None
+    """Bytes of the bodies of its requests in a minute."""
     provider_keys: dict[str, str] = {}
     """Where its own keys are, by provider; without the root key only that they are: `own`."""
     keys: int

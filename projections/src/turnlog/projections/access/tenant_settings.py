@@ -34,6 +34,8 @@ class TenantSettings:
     """Turns that may be open or queued, without those that wait for a person; None for any."""
     max_waiting_turns: int | None = None
     """Turns that may wait for a person's approval; None for any."""
+    body_bytes_per_minute: int | None = None
+    """Bytes of the bodies of its requests in a minute; None for what the gateway says."""
     provider_keys: Mapping[str, str] = field(default_factory=dict[str, str])
     """Where its own key of a provider is, by the provider; see `TenantConfigured`."""
     changed_at: str | None = None

@@ -55,6 +55,7 @@ def build_dependencies(
                 oidc=oidc,
             ),
             _create_limits(settings),
+            parts.tenants,
         ),
         shutdown_event=parts.shutdown_event,
     )
@@ -68,4 +69,6 @@ def _create_limits(settings: GatewaySettings) -> RateLimits:
         keys=create_rates(settings.key_rate),
         tenants=create_rates(settings.tenant_rate),
         streams=settings.key_streams,
+        key_bytes=settings.key_bytes,
+        tenant_bytes=settings.tenant_bytes,
     )

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from turnlog.contract.api_paths import API
 from turnlog.events.async_tasks import run_tasks
-from turnlog.events.errors import Refused, TurnlogError
+from turnlog.events.errors import Refused, TurnlogError, Unavailable
 from turnlog.services.http.headers import SSE_MEDIA_TYPE
 from turnlog.services.http.problem_details import create_error_response
 from turnlog.services.http.streamed_bodies import StreamedBody
@@ -29,6 +29,7 @@ from turnlog.services.identity.authenticator import Authenticator, create_sign_i
 from turnlog.services.identity.permissions import OPEN_PATHS
 from turnlog.services.identity.principals import Principal
 from turnlog.services.identity.rate_limits import RateLimits, TooManyRequests
+from turnlog.services.identity.tenant_service import TenantPolicies, UnlimitedTenants
 
 CHECK_INTERVAL: Final = 0.5
 """Seconds between two looks whether those who read streams may still do so."""
@@ -63,7 +64,37 @@ class OpenRequests:
 
     authenticator: Authenticator
     limits: RateLimits
+    tenants: TenantPolicies = field(default_factory=UnlimitedTenants)
+    """What each tenant may send."""
     _open: set[_OpenRequest] = field(init=False, default_factory=set[_OpenRequest])
+
+    @asynccontextmanager
+    async def count_body(
+        self, principal: Principal, scope: Scope, receive: Receive
+    ) -> AsyncGenerator[Receive]:
+        """Count the body of a request; yields what receives it, and counts it as it comes.
+
+        Raises `TooManyRequests`, before anything is read of a body whose length is stated.
+        """
+        headers = Headers(scope=scope)
+        stated = headers.get("content-length", "0")
+        size = int(stated) if stated.isdecimal() else 0
+        if not size and "transfer-encoding" not in headers:
+            yield receive
+            return
+        settings = await self.tenants.load_settings(principal.tenant)
+        budget = self.limits.create_body_budget(principal, settings.body_bytes_per_minute)
+        budget.reserve_bytes(size)
+
+        async def receive_counted() -> Message:
+            message = await receive()
+            budget.count_piece(len(message.get("body", b"")))
+            return message
+
+        try:
+            yield receive_counted
+        finally:
+            budget.release_rest()
 
     @asynccontextmanager
     async def run_request(
@@ -152,8 +183,10 @@ class AuthenticationMiddleware:
         limits = self.open_requests.limits
         try:
             with limits.limit_request(principal, is_stream=is_stream):
-                await self._pass_while_valid(principal, scope, receive, send)
-        except TooManyRequests as error:
+                counting = self.open_requests.count_body(principal, scope, receive)
+                async with counting as receive_counted:
+                    await self._pass_while_valid(principal, scope, receive_counted, send)
+        except (TooManyRequests, Unavailable) as error:
             await self._refuse(error, scope, receive, send)
 
     async def _refuse(

@@ -304,6 +304,10 @@ class GatewaySettings(WebhookSettings):
     """The same of all keys of one tenant together."""
     key_streams: Annotated[int, Field(ge=1)] | None = None
     """Event streams that one key may have open at this gateway."""
+    key_bytes: Annotated[int, Field(ge=1)] | None = None
+    """Bytes of request bodies that this gateway takes of one key in a minute."""
+    tenant_bytes: Annotated[int, Field(ge=1)] | None = None
+    """The same of all keys of one tenant together, where its settings say no other number."""
     actor_header: Annotated[str, Field(pattern=f"^{HEADER_PATTERN}$")] = "X-Forwarded-User"
     """Header in which a trusted proxy names the user who sends a request."""
     actor_proxies: NetworkList = ()

@@ -22,7 +22,7 @@ from turnlog.services.command_handling.callers import Caller
 from turnlog.services.identity.access_key_service import AccessKeyService
 from turnlog.services.identity.permissions import has_permission
 from turnlog.services.identity.principals import Principal
-from turnlog.services.tenants.tenant_service import TenantService
+from turnlog.services.identity.tenant_service import TenantService
 
 _LISTS: Final = ("models",)
 """The settings that requests have as lists, and events as tuples."""

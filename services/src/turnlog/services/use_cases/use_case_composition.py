@@ -22,6 +22,7 @@ from turnlog.services.blueprints.blueprint_use_cases import BlueprintUseCases
 from turnlog.services.command_handling.row_waits import RowWaits
 from turnlog.services.identity.access_key_service import AccessKeyService
 from turnlog.services.identity.browser_tokens import BrowserTokens
+from turnlog.services.identity.tenant_service import TenantService
 from turnlog.services.integrity.record_watch import RecordWatch
 from turnlog.services.keys.key_use_cases import KeyUseCases
 from turnlog.services.knowledge.knowledge_service import KnowledgeService
@@ -46,7 +47,6 @@ from turnlog.services.sessions.cut_replies import CutReplyReader
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader
 from turnlog.services.sessions.time_travel import TimeTravel
 from turnlog.services.tenants.open_turns import OpenTurnLimits, RowTurnCounter
-from turnlog.services.tenants.tenant_service import TenantService
 from turnlog.services.tenants.tenant_use_cases import TenantUseCases
 from turnlog.services.usage.usage_use_cases import UsageUseCases
 from turnlog.services.use_cases.overview_feed import OverviewFeed

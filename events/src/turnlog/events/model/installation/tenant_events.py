@@ -32,6 +32,8 @@ class TenantConfigured(EventModel):
     """How many of its turns may be open or queued, without those that wait for a person."""
     max_waiting_turns: int | None = None
     """How many of its turns may wait for a person's approval before it submits no more."""
+    body_bytes_per_minute: int | None = None
+    """Bytes of the bodies of its requests that each gateway takes in a minute."""
     provider_keys: dict[str, str] = Field(default_factory=dict)
     """Where workers find its own key of a provider, by the provider's name: `env:` and the name of
     a variable of theirs, or `file:` and a path. The key itself is in no event.

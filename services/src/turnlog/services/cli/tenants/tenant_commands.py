@@ -13,7 +13,13 @@ from turnlog.services.cli.options import OutputOption, ReadTarget, ServiceTarget
 
 TenantArgument = Annotated[str, typer.Argument(metavar="TENANT", help="The name of the tenant.")]
 
-SETTINGS: Final = ("models", "max-open-turns", "max-waiting-turns", "provider-keys")
+SETTINGS: Final = (
+    "models",
+    "max-open-turns",
+    "max-waiting-turns",
+    "body-bytes-per-minute",
+    "provider-keys",
+)
 """What a tenant may be given, by the words that `--unset` takes."""
 
 
@@ -37,6 +43,15 @@ class TenantLimitOptions:
             metavar="NUMBER",
             min=0,
             help="Turns that may wait for a person before no more are taken.",
+        ),
+    ] = None
+    body_bytes_per_minute: Annotated[
+        int | None,
+        typer.Option(
+            "--body-bytes-per-minute",
+            metavar="NUMBER",
+            min=1,
+            help="Bytes of request bodies that each gateway takes in a minute.",
         ),
     ] = None
 

@@ -41,6 +41,7 @@ def _iterate_lines(view: TenantView) -> Iterator[Text]:
     yield Text("models       ", MUTED).append(_format_models(view), "default")
     yield Text("open turns   ", MUTED).append(_format_limit(view.max_open_turns), "default")
     yield Text("waiting      ", MUTED).append(_format_limit(view.max_waiting_turns), "default")
+    yield Text("bytes a min  ", MUTED).append(_format_limit(view.body_bytes_per_minute), "default")
     for provider, place in sorted(view.provider_keys.items()):
         yield Text("key          ", MUTED).append(
             f"{provider}: {escape_controls(place)}", "default"

@@ -37,12 +37,12 @@ from turnlog.services.command_handling.callers import Caller
 from turnlog.services.command_handling.guarded_requests import GuardedRequest, guard_request
 from turnlog.services.extensions.plugins import check_plugins_registered, collect_installed
 from turnlog.services.extensions.tokenizers import load_vocabularies
+from turnlog.services.identity.tenant_service import TenantPolicies, UnlimitedTenants
 from turnlog.services.platform.concurrency import run_in_thread
 from turnlog.services.platform.process_settings import MODEL_OFF
 from turnlog.services.sessions.command_handler import CommandOutcome
 from turnlog.services.sessions.time_travel import TimeTravel
 from turnlog.services.tenants.model_permits import require_profile_models
-from turnlog.services.tenants.tenant_service import TenantPolicies, UnlimitedTenants
 
 _log = structlog.get_logger("turnlog.gateway")
 

@@ -49,13 +49,13 @@ from turnlog.projections.session.state import SessionState
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.command_handling.callers import Caller
 from turnlog.services.command_handling.guarded_requests import Form, GuardedRequest
+from turnlog.services.identity.tenant_service import TenantPolicies, UnlimitedTenants
 from turnlog.services.sessions.client_commands import cancel_turn, handle_client_command
 from turnlog.services.sessions.command_handler import ChooseCommand, CommandHandler
 from turnlog.services.sessions.cut_replies import CutReplyReader
 from turnlog.services.sessions.orphaned_children import close_children
 from turnlog.services.sessions.request_guard import RequestGuard
 from turnlog.services.tenants.model_permits import DEFAULT_NAME, require_switched_model
-from turnlog.services.tenants.tenant_service import TenantPolicies, UnlimitedTenants
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

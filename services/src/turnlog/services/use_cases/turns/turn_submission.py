@@ -31,6 +31,7 @@ from turnlog.projections.session.state import IdempotencyRecord, SessionState
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.command_handling.callers import Caller
 from turnlog.services.command_handling.guarded_requests import GuardedRequest
+from turnlog.services.identity.tenant_service import TenantPolicies, UnlimitedTenants
 from turnlog.services.media.turn_parts import SubmittedParts, TurnPartsIntake, place_parts
 from turnlog.services.model_facts.model_dialects import ModelDialects
 from turnlog.services.overrides.override_service import OverrideService
@@ -39,7 +40,6 @@ from turnlog.services.sessions.cut_replies import CutReplyReader
 from turnlog.services.sessions.request_guard import RequestGuard
 from turnlog.services.tenants.model_permits import require_session_model
 from turnlog.services.tenants.open_turns import OpenTurnLimits
-from turnlog.services.tenants.tenant_service import TenantPolicies, UnlimitedTenants
 from turnlog.services.use_cases.turns.turn_stream_events import create_cursor_refusal
 
 

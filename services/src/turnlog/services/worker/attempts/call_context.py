@@ -61,12 +61,12 @@ from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.caches.text_cache import TextReader, read_event
 from turnlog.services.extensions.plugins import load_source
+from turnlog.services.identity.tenant_service import TenantPolicies, UnlimitedTenants
 from turnlog.services.platform.concurrency import run_in_thread, run_text_work
 from turnlog.services.platform.process_settings import MODEL_OFF
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, PromptInputs
 from turnlog.services.tenants.model_permits import require_session_model
-from turnlog.services.tenants.tenant_service import TenantPolicies, UnlimitedTenants
 from turnlog.services.worker.media_room import MediaRoom, MediaShare
 from turnlog.services.worker.model.model_types import ModelFailure
 from turnlog.services.worker.turn_context import (

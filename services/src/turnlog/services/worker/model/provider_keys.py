@@ -16,8 +16,8 @@ from typing import Final
 from pydantic import SecretStr
 
 from turnlog.projections.prompt.assembly_inputs import parse_provider
+from turnlog.services.identity.tenant_service import TenantPolicies
 from turnlog.services.platform.concurrency import run_in_thread
-from turnlog.services.tenants.tenant_service import TenantPolicies
 from turnlog.services.worker.model.model_types import ModelFailure
 
 MAX_KEY_BYTES: Final = 16_384
