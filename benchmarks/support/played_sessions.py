@@ -191,7 +191,7 @@ class PlayedSessions:
             attributes=dict(self.kind.attributes),
             profile=self.kind.profile,
         )
-        opening = await commands.guard_opening(form)
+        opening = await commands.guard_opening(TENANT, form)
         command = await commands.build_command(self.house.blueprints, TENANT, opening)
         if self.kind.window is not None:
             ref = await self.house.blueprints.store_blueprint(TENANT, self.blueprint)

@@ -228,6 +228,14 @@ async def test_a_tenant_sees_that_it_has_a_key_and_not_where(bare: RunningGatewa
         assert (await configure(gateway, tenant, provider_keys=None))["provider_keys"] == {}
 
 
+async def test_a_provider_is_named_as_models_name_it(bare: RunningGateway) -> None:
+    async with start_key_gateway(bare) as gateway:
+        tenant, _ = await create_tenant(gateway)
+        body = {"provider_keys": {"Open AI": "env:A_KEY"}}
+        answer = await gateway.http.patch(f"/v1/tenants/{tenant}", json=body, headers=ROOT)
+        assert (answer.status_code, answer.json()["field"]) == (422, "provider_keys")
+
+
 @pytest.mark.parametrize(
     "place",
     [

@@ -12,9 +12,6 @@ ModelPattern = Annotated[str, Field(pattern=r"^[!-)+-~]+\*?$|^\*$", max_length=2
 """The name of a model, or with `*` at the end what names begin with."""
 
 
-ProviderName = Annotated[str, Field(pattern=r"^[a-z0-9_]+$", max_length=64)]
-"""What a model's name begins with, before the slash."""
-
 KeyPlace = Annotated[
     str, Field(pattern=r"^(env:[A-Za-z_][A-Za-z0-9_]{0,127}|file:/[!-~]{1,1000})$")
 ]
@@ -38,7 +35,7 @@ class ConfigureTenantRequest(PatchModel):
     """Bytes of the bodies of its requests that each gateway takes in a minute; without it, what
     `TURNLOG_TENANT_BYTES` of the gateway says.
     """
-    provider_keys: Annotated[dict[ProviderName, KeyPlace], Field(max_length=100)] | None = None
+    provider_keys: Annotated[dict[str, KeyPlace], Field(max_length=100)] | None = None
     """Where workers find its own keys, by provider: `env:` and the name of a variable of theirs, or
     `file:` and a path. A provider that is not named is paid with the installation's key.
     """

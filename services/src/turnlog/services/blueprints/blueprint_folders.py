@@ -8,13 +8,14 @@ session opens.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 from pydantic import JsonValue
 
 from turnlog.events.errors import Refused
+from turnlog.events.ids import validate_id
 from turnlog.projections.blueprint.loading.blueprint_source import BLUEPRINT_FILE
 from turnlog.projections.blueprint.loading.cartridge_source import Cartridge
 from turnlog.projections.blueprint.loading.memory_policy_source import LoadedMemoryPolicy
@@ -35,6 +36,9 @@ from turnlog.services.platform.process_settings import GatewaySettings
 SHIPPED_BLUEPRINTS: Final = Path(__file__).parent / "shipped"
 """The folder of the blueprints that come with Turnlog."""
 
+TENANTS_FOLDER: Final = "tenants"
+"""The folder beneath a folder of blueprints that has those of single tenants."""
+
 FolderStamp = tuple[tuple[int, int, int], ...]
 """Inode, modification time and size of the blueprint file and of each schema and server file."""
 
@@ -48,9 +52,19 @@ class BlueprintFolders:
     """The tool servers of the operator's tools file; None if there is no such file."""
     hides_shipped: bool = False
     """Offer none of the shipped blueprints; sessions that have one go on with its files."""
-    _cached_blueprints: dict[Path, tuple[FolderStamp, Blueprint]] = field(
-        default_factory=dict[Path, tuple[FolderStamp, Blueprint]], init=False
+    cached_blueprints: dict[Path, tuple[FolderStamp, Blueprint]] = field(
+        default_factory=dict[Path, tuple[FolderStamp, Blueprint]], repr=False
     )
+    """Blueprints that were read, by folder; tenants share them."""
+
+    def open_tenant(self, tenant: str) -> BlueprintFolders:
+        """Return the blueprints of a tenant: its own, and those of all tenants it has none like.
+
+        Its own are beneath `tenants` and its name in each of the folders.
+        """
+        name = validate_id(tenant, "tenant")
+        own = (place / TENANTS_FOLDER / name for place in self.folders)
+        return replace(self, folders=(*own, *self.folders))
 
     def _find_folders(self) -> dict[str, Path]:
         """Find every blueprint; go through the places in reverse, so that the first one wins."""
@@ -99,9 +113,9 @@ class BlueprintFolders:
         """
         folder = self.find_folder(name)
         stamp = _compute_stamp(folder)
-        if self._cached_blueprints.get(folder, (None,))[0] != stamp:
-            self._cached_blueprints[folder] = stamp, read_folder(folder, self.configured)
-        return self._cached_blueprints[folder][1]
+        if self.cached_blueprints.get(folder, (None,))[0] != stamp:
+            self.cached_blueprints[folder] = stamp, read_folder(folder, self.configured)
+        return self.cached_blueprints[folder][1]
 
     def read_cartridge(
         self, blueprint: Blueprint, attributes: Mapping[str, JsonValue]

@@ -87,7 +87,8 @@ class OverrideUseCases:
         """
         _require_own(caller, user)
         name = check_text(blueprint, "blueprint")
-        spec = await run_in_thread(partial(self.blueprint_folders.load_offered_blueprint, name))
+        folders = self.blueprint_folders.open_tenant(caller.tenant)
+        spec = await run_in_thread(partial(folders.load_offered_blueprint, name))
         guarded = await guard_request(spec.policies.input_safety, form)
         if guarded.refusal is not None:
             raise guarded.refusal
@@ -118,7 +119,10 @@ class OverrideUseCases:
     ) -> OverrideTextView:
         digest = stored.override.digest
         text = (await self.texts.read_blobs(found.tenant, (digest,)))[digest]
-        names, layers = list_include_names(text), await self._list_layer_names(blueprint)
+        names, layers = (
+            list_include_names(text),
+            await self._list_layer_names(found.tenant, blueprint),
+        )
         return OverrideTextView.model_validate(
             {
                 **_collect_fields(user, blueprint, stored),
@@ -129,9 +133,9 @@ class OverrideUseCases:
             }
         )
 
-    async def _list_layer_names(self, blueprint: str) -> frozenset[str]:
+    async def _list_layer_names(self, tenant: str, blueprint: str) -> frozenset[str]:
         """Return the layers of a blueprint; none where it is not offered any more."""
-        load = partial(self.blueprint_folders.load_blueprint, blueprint)
+        load = partial(self.blueprint_folders.open_tenant(tenant).load_blueprint, blueprint)
         try:
             return frozenset((await run_in_thread(load)).layers)
         except Refused:

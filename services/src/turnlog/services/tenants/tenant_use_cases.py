@@ -5,6 +5,7 @@ Whoever has the root key sees all tenants and changes their settings; anybody el
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from turnlog.contract.installation.tenant_payloads import (
 )
 from turnlog.events.errors import Refused
 from turnlog.projections.access.tenant_settings import TenantSettings
+from turnlog.projections.blueprint.sent_names import format_sent_name
 from turnlog.services.command_handling.callers import Caller
 from turnlog.services.identity.access_key_service import AccessKeyService
 from turnlog.services.identity.permissions import has_permission
@@ -26,6 +28,9 @@ from turnlog.services.identity.tenant_service import TenantService
 
 _LISTS: Final = ("models",)
 """The settings that requests have as lists, and events as tuples."""
+
+_PROVIDER: Final = re.compile(r"[a-z0-9_]{1,64}")
+"""What a model's name begins with, before the slash."""
 
 _OWN_KEY: Final = "own"
 """What a tenant sees of the place of its key, which is a matter of the installation."""
@@ -97,6 +102,10 @@ def _read_value(form: ConfigureTenantRequest, name: str) -> object:
 def _check_places(places: Mapping[str, str]) -> Mapping[str, str]:
     """Refuse the variables that Turnlog reads itself: no provider is to be sent their secrets."""
     for provider, place in places.items():
+        if _PROVIDER.fullmatch(provider) is None:
+            detail = f"{format_sent_name(provider)} is no provider"
+            fix = "name what the names of its models begin with, such as `openai`"
+            raise Refused("invalid", detail, field="provider_keys", fix=fix)
         if place.upper().startswith("ENV:TURNLOG_"):
             detail = f"the key of {provider} would be a setting of Turnlog's own"
             fix = "name another variable"

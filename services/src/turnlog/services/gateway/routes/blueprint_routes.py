@@ -44,8 +44,7 @@ Blueprints = Annotated[BlueprintUseCases, Depends(get_blueprints)]
 @router.get(api_paths.BLUEPRINTS, summary="List blueprints")
 async def list_blueprints(tenant: RequestTenant, blueprints: Blueprints) -> BlueprintList:
     """List the blueprints; those that cannot be loaded are listed separately."""
-    del tenant
-    return await blueprints.list_blueprints()
+    return await blueprints.list_blueprints(tenant)
 
 
 @router.get(api_paths.BLUEPRINT, summary="Show a blueprint")
@@ -53,8 +52,7 @@ async def show_blueprint(
     blueprint: str, tenant: RequestTenant, blueprints: Blueprints
 ) -> BlueprintSchemas:
     """Return a blueprint with the JSON Schemas of its attributes and inputs, and its ladders."""
-    del tenant
-    return await blueprints.load_blueprint(blueprint)
+    return await blueprints.load_blueprint(tenant, blueprint)
 
 
 @router.get(api_paths.PINS, summary="List the texts that open sessions are pinned to")

@@ -95,7 +95,7 @@ class WhatIfEvaluation:
             detail, fix = "the request names sessions and selects others", "leave one of both out"
             raise Refused("invalid", detail, field="sessions", fix=fix)
         self.log_scan_slots.check_free()
-        change = await self._create_change(request)
+        change = await self._create_change(tenant, request)
         behind = (
             0
             if request.sessions
@@ -107,14 +107,15 @@ class WhatIfEvaluation:
         begun = _create_start_line(request, change, len(named), behind)
         return self.log_scan_slots.stream_in_slot(self._iterate_lines(tenant, begun, change, named))
 
-    async def _create_change(self, request: WhatIfRequest) -> WhatIfChange:
+    async def _create_change(self, tenant: str, request: WhatIfRequest) -> WhatIfChange:
         """Return the change; raises `FaultyBlueprint` with all faults of the blueprint."""
         check_step_names(request.ladder or {})
         if request.blueprint is None:
             if request.budget is None and request.model is None and request.ladder is None:
                 fix = "send a blueprint, a budget, a ladder or a model"
                 raise Refused("invalid", "the request names no change", field="blueprint", fix=fix)
-            return await self._build_change(request, self.blueprint_folders, None)
+            folders = self.blueprint_folders.open_tenant(tenant)
+            return await self._build_change(request, folders, None)
         files = BlueprintFiles(
             UploadedFolder(request.blueprint.blueprint, request.blueprint.files),
             self.blueprint_folders.configured,

@@ -109,7 +109,7 @@ class WindowPreviews:
         form = OpenSessionRequest(
             blueprint=request.blueprint, attributes=request.attributes, profile=request.profile
         )
-        opening = await self.opening_commands.guard_opening(form)
+        opening = await self.opening_commands.guard_opening(caller.tenant, form)
         command = await self.opening_commands.build_command(unwritten, caller.tenant, opening)
         now = self.time_travel.command_handler.clock()
         state = open_hypothetical_session(caller.tenant, command, now)
@@ -238,7 +238,8 @@ class WindowPreviews:
         layers = list_prompt_layers(blueprint)
         if not layers or find_pinned_files(state.prompts, provider) is not None:
             return {}
-        folders, attributes = self.opening_commands.blueprint_folders, state.attributes
+        folders = self.opening_commands.blueprint_folders.open_tenant(state.tenant)
+        attributes = state.attributes
         return await run_in_thread(
             lambda: folders.read_prompt_files(blueprint, layers, provider, attributes)
         )

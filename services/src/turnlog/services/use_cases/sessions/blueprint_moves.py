@@ -117,7 +117,8 @@ class BlueprintMoves:
         return moved.blueprint if isinstance(moved, BlueprintMoved) else state.blueprint
 
     async def _plan_move(self, state: SessionState, expected: Digest | None = None) -> _PlannedMove:
-        load = partial(self.blueprint_folders.load_blueprint, state.blueprint.name)
+        folders = self.blueprint_folders.open_tenant(state.tenant)
+        load = partial(folders.load_blueprint, state.blueprint.name)
         blueprint = await run_in_thread(load)
         check_plugins_registered(blueprint)
         digest = compute_blueprint_digest(blueprint)
@@ -131,9 +132,12 @@ class BlueprintMoves:
     def _read_move(
         self, state: SessionState, leaving: SessionMaterial, blueprint: Blueprint
     ) -> _PlannedMove:
-        folders = self.blueprint_folders
+        folders = self.blueprint_folders.open_tenant(state.tenant)
         attributes, cartridge = self._convert_attributes(
-            leaving.blueprint, blueprint, state.attributes
+            folders=folders,
+            leaving=leaving.blueprint,
+            blueprint=blueprint,
+            attributes=state.attributes,
         )
         policy = folders.read_memory_policy(blueprint)
         missing = folders.open_files(blueprint.blueprint).check_chosen_files(blueprint, attributes)
@@ -161,7 +165,11 @@ class BlueprintMoves:
         )
 
     def _convert_attributes(
-        self, leaving: Blueprint, blueprint: Blueprint, attributes: Mapping[str, JsonValue]
+        self,
+        folders: BlueprintFolders,
+        leaving: Blueprint,
+        blueprint: Blueprint,
+        attributes: Mapping[str, JsonValue],
     ) -> tuple[dict[str, JsonValue], Cartridge | None]:
         """Return the converted attributes and their cartridge.
 
@@ -171,7 +179,7 @@ class BlueprintMoves:
             attributes = check_recorded_values(
                 leaving.attributes, blueprint.attributes, attributes, "attributes"
             )
-            return attributes, self.blueprint_folders.read_cartridge(blueprint, attributes)
+            return attributes, folders.read_cartridge(blueprint, attributes)
         except FaultyBlueprint:
             raise
         except Refused as refused:
@@ -186,7 +194,7 @@ class BlueprintMoves:
         Raises `Refused` when a required file is missing.
         """
         layers = list_prompt_layers(blueprint)
-        files = self.blueprint_folders.open_files(blueprint.blueprint)
+        files = self.blueprint_folders.open_tenant(state.tenant).open_files(blueprint.blueprint)
         known = files.list_providers(blueprint, layers, attributes)
         stale = False
         for provider in (*state.prompts, *(each for each in known if each not in state.prompts)):

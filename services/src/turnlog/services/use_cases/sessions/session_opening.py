@@ -74,10 +74,11 @@ class OpeningCommandBuilder:
     tenants: TenantPolicies = field(default_factory=UnlimitedTenants)
     """What each tenant may use."""
 
-    async def guard_opening(self, request: OpenSessionRequest) -> GuardedOpening:
+    async def guard_opening(self, tenant: str, request: OpenSessionRequest) -> GuardedOpening:
         """Apply the rules of the blueprint to what people wrote in a request."""
         try:
-            load = partial(self.blueprint_folders.load_offered_blueprint, request.blueprint)
+            folders = self.blueprint_folders.open_tenant(tenant)
+            load = partial(folders.load_offered_blueprint, request.blueprint)
             blueprint = await run_in_thread(load)
         except Refused as refusal:
             return GuardedOpening(GuardedRequest(rules=(), form=request, refusal=refusal), None)
@@ -96,7 +97,7 @@ class OpeningCommandBuilder:
 
         Raises `Refused` when the request does not fit the blueprint.
         """
-        folders = self.blueprint_folders
+        folders = self.blueprint_folders.open_tenant(tenant)
         blueprint, request = opening.require_allowed()
         check_plugins_registered(blueprint)
         _require_known_profile(blueprint, request.profile)
@@ -200,7 +201,7 @@ class SessionOpening:
         default_id = caller.derive_session_id() or handler.create_id()
         session = validate_id(default_id if request.session is None else request.session, "session")
         owner = caller.choose_user(request.user)
-        opening = await self.commands.guard_opening(request)
+        opening = await self.commands.guard_opening(caller.tenant, request)
         caller = opening.guarded.create_caller(caller)
 
         async def choose(state: SessionState | None) -> OpenSession:
@@ -228,14 +229,15 @@ class SessionOpening:
         self, caller: Caller, request: OpenSessionRequest, key: Mapping[str, str]
     ) -> CommandOutcome:
         """Return the session with this key; open it when there is none."""
-        load = partial(self.commands.blueprint_folders.load_blueprint, request.blueprint)
+        folders = self.commands.blueprint_folders.open_tenant(caller.tenant)
+        load = partial(folders.load_blueprint, request.blueprint)
         blueprint = await run_in_thread(load)
         checked = check_session_key(blueprint, key)
 
         async def choose(state: SessionState | None) -> OpenSession | None:
             if state is not None:
                 return None
-            opening = await self.commands.guard_opening(request)
+            opening = await self.commands.guard_opening(caller.tenant, request)
             return await self.commands.build_command(
                 store=self.blueprints,
                 tenant=caller.tenant,

@@ -76,7 +76,7 @@ class QuestionAnswering:
         `size` is that of the body of the request.
         Raises `Refused` when the question was recorded and not answered.
         """
-        blueprint = await self._load_blueprint()
+        blueprint = await self._load_blueprint(caller.tenant)
         key = {"client_id": request.client_id, "conversation_id": request.conversation_id}
         opened = await self.opening.find_or_open_session(
             caller, OpenSessionRequest(blueprint=blueprint.blueprint), key
@@ -93,8 +93,8 @@ class QuestionAnswering:
             raise Refused("not-in-time", "the question is recorded, and not answered yet", fix=fix)
         return _create_answer(settlement.turn)
 
-    async def _load_blueprint(self) -> Blueprint:
-        load = partial(self.blueprint_folders.load_blueprint, self.blueprint)
+    async def _load_blueprint(self, tenant: str) -> Blueprint:
+        load = partial(self.blueprint_folders.open_tenant(tenant).load_blueprint, self.blueprint)
         blueprint = await run_in_thread(load)
         if blueprint.front_door != "ask":
             detail = f"blueprint {blueprint.blueprint} does not answer questions"

@@ -293,7 +293,7 @@ class CallContextBuilder:
             return _FirstFiles({}, {}, ())
 
         def read() -> _FirstFiles:
-            files = self.library.open_files(blueprint.blueprint)
+            files = self.library.open_tenant(state.tenant).open_files(blueprint.blueprint)
             return _FirstFiles(
                 files.read_prompt_files(blueprint, common, provider, attributes),
                 files.read_prompt_files(blueprint, own, provider, attributes),
@@ -311,7 +311,8 @@ class CallContextBuilder:
     ) -> dict[str, FoundPromptFile]:
         if not layers:
             return {}
-        read, attributes = self.library.read_prompt_files, state.attributes
+        read = self.library.open_tenant(state.tenant).read_prompt_files
+        attributes = state.attributes
         return await run_in_thread(lambda: read(blueprint, layers, provider, attributes))
 
     async def _store_prompts(
