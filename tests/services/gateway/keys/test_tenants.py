@@ -90,6 +90,9 @@ async def test_a_tenant_sees_itself_and_changes_nothing(bare: RunningGateway) ->
         tenant, boss = await create_tenant(gateway, "administrator")
         listed = await send(gateway, boss, "GET", "/v1/tenants")
         assert [each["tenant"] for each in listed.json()["tenants"]] == [tenant]
+        await configure(gateway, other, max_open_turns=7)
+        again = await send(gateway, boss, "GET", "/v1/tenants")
+        assert again.text == listed.text, "what others do is not to be seen, nor how often"
         everything = await gateway.http.get("/v1/tenants", headers=ROOT)
         assert {tenant, other} <= {each["tenant"] for each in everything.json()["tenants"]}
         foreign = await send(gateway, boss, "GET", f"/v1/tenants/{other}")

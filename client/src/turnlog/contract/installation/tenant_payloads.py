@@ -69,6 +69,7 @@ class TenantPage(ResponseModel):
     """The tenants that have settings or keys."""
 
     sequence: int
+    """How many events the settings listed have."""
     tenants: tuple[TenantView, ...]
 
 
@@ -76,4 +77,5 @@ class TenantResult(ResponseModel):
     """A tenant after a command."""
 
     sequence: int
+    """How many events the settings of the tenant have."""
     tenant: TenantView

@@ -38,6 +38,8 @@ class TenantSettings:
     """Bytes of the bodies of its requests in a minute; None for what the gateway says."""
     provider_keys: Mapping[str, str] = field(default_factory=dict[str, str])
     """Where its own key of a provider is, by the provider; see `TenantConfigured`."""
+    changes: int = 0
+    """How many events set them. The history of all would tell a tenant what the others do."""
     changed_at: str | None = None
     """When they were set, RFC 3339; None for a tenant without settings."""
     changed_by: str | None = None
@@ -134,8 +136,12 @@ def fold_tenants(
         event, head = decode_library_event(recorded), recorded.head
         if not isinstance(event, TenantConfigured):
             continue
+        known = by_name.get(event.tenant)
         settings = TenantSettings(
-            **dict(event), changed_at=recorded.envelope.time, changed_by=recorded.envelope.actor
+            **dict(event),
+            changes=1 if known is None else known.changes + 1,
+            changed_at=recorded.envelope.time,
+            changed_by=recorded.envelope.actor,
         )
         by_name[event.tenant] = settings
         key, digest = recorded.envelope.commandkey, recorded.envelope.commandhash

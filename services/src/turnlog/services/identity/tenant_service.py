@@ -47,14 +47,6 @@ class UnlimitedTenants:
         return TenantSettings(tenant=tenant)
 
 
-@dataclass(frozen=True, slots=True)
-class ConfiguredTenant:
-    """The settings of a tenant after a command, also where it was carried out before."""
-
-    sequence: int
-    settings: TenantSettings
-
-
 @dataclass
 class TenantService:
     """The settings of all tenants, for one process."""
@@ -94,8 +86,11 @@ class TenantService:
         caller: Caller,
         tenant: str,
         change: Callable[[TenantSettings], TenantSettings],
-    ) -> ConfiguredTenant:
-        """Set what `change` returns for the settings that a tenant has."""
+    ) -> TenantSettings:
+        """Set what `change` returns for the settings that a tenant has; return what it has then.
+
+        A command that was carried out before returns what it set.
+        """
         outcome = await self._history.handle(
             INSTALLATION_TENANT,
             lambda state: decide_tenant(state, create_event(change(state.get_settings(tenant)))),
@@ -103,5 +98,5 @@ class TenantService:
             build_installation_command(caller),
         )
         if outcome.record is not None:
-            return ConfiguredTenant(outcome.state.sequence, outcome.record.settings)
-        return ConfiguredTenant(outcome.state.sequence, outcome.state.get_settings(tenant))
+            return outcome.record.settings
+        return outcome.state.get_settings(tenant)

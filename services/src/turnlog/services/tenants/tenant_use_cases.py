@@ -46,12 +46,13 @@ class TenantUseCases:
     async def list_tenants(self, principal: Principal) -> TenantPage:
         """Return the tenants that have settings or keys; of others than root, the own one."""
         found, keys = await self.service.load_tenants(), await self._count_keys()
-        names = {principal.tenant}
-        if _is_above_tenants(principal):
+        names, is_above = {principal.tenant}, _is_above_tenants(principal)
+        if is_above:
             names |= {*found.by_name, *keys}
         views = [_create_view(found.get_settings(each), keys) for each in sorted(names)]
         shown = tuple(_hide_places(principal, each) for each in views)
-        return TenantPage(sequence=found.sequence, tenants=shown)
+        sequence = found.sequence if is_above else found.get_settings(principal.tenant).changes
+        return TenantPage(sequence=sequence, tenants=shown)
 
     async def load_tenant(self, principal: Principal, tenant: str) -> TenantResult:
         """Return a tenant; raises `Refused` for one that is not the principal's."""
@@ -59,8 +60,9 @@ class TenantUseCases:
             detail = "there is no such tenant"
             raise Refused("unknown-tenant", detail, field="tenant", fix="name your own")
         found, keys = await self.service.load_tenants(), await self._count_keys()
-        view = _create_view(found.get_settings(tenant), keys)
-        return TenantResult(sequence=found.sequence, tenant=_hide_places(principal, view))
+        settings = found.get_settings(tenant)
+        view = _hide_places(principal, _create_view(settings, keys))
+        return TenantResult(sequence=settings.changes, tenant=view)
 
     async def configure_tenant(
         self, caller: Caller, tenant: str, form: ConfigureTenantRequest
@@ -73,8 +75,8 @@ class TenantUseCases:
         done = await self.service.configure_tenant(
             caller, tenant, lambda before: replace(before, **changes)
         )
-        view = _create_view(done.settings, await self._count_keys())
-        return TenantResult(sequence=done.sequence, tenant=view)
+        view = _create_view(done, await self._count_keys())
+        return TenantResult(sequence=done.changes, tenant=view)
 
     async def _count_keys(self) -> Mapping[str, int]:
         now = self.service.parts.clock()
