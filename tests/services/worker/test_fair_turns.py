@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from turnlog.events.errors import Unavailable
 from turnlog.events.jetstream.direct_get import StoredMessage
 from turnlog.services.worker.fair_turns import LIST_SECONDS, LOOK_SECONDS, FairTurns
 
@@ -151,3 +152,21 @@ async def test_every_turn_runs_once_whatever_the_order(slots: int) -> None:
     worker = Worker(ListedQueue(turns), slots, *"abcd")
     await worker.run()
     assert sorted(worker.started) == sorted(turns)
+
+
+async def test_a_queue_that_cannot_be_read_holds_up_no_slot() -> None:
+    class LostQueue(ListedQueue):
+        async def find_next_turn(self, tenant: str, after: int) -> StoredMessage | None:
+            await super().find_next_turn(tenant, after)
+            raise Unavailable("nats", "it is lost")
+
+    queue = LostQueue(["a"] * 9)
+    worker = Worker(queue, 1, "a", "b")
+    for place in range(1, 4):
+        async with worker.fair.run_fairly("a", place, worker.run_other, is_repeated=False):
+            pass
+    assert queue.looks == ["b"]
+    worker.now = LIST_SECONDS
+    async with worker.fair.run_fairly("a", 4, worker.run_other, is_repeated=False):
+        pass
+    assert queue.looks == ["b", "b"]

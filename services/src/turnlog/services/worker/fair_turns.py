@@ -99,6 +99,8 @@ class FairTurns:
     """The stream sequence of the last turn of each tenant that was run before its delivery."""
     _listed: frozenset[str] = field(init=False, default=frozenset())
     _listed_at: float = field(init=False, default=-LIST_SECONDS)
+    _failed_at: float = field(init=False, default=-LIST_SECONDS)
+    """When the queue could not be read."""
     _looked_at: dict[str, float] = field(init=False, default_factory=dict[str, float])
 
     @asynccontextmanager
@@ -146,10 +148,14 @@ class FairTurns:
             return None  # Whatever waits is delivered to a slot that is free.
         # One slot after the other: what it chooses counts for the next one.
         async with self._choosing:
+            if self.monotonic() - self._failed_at < LIST_SECONDS:
+                return None
             try:
                 others = await self._list_earlier(tenant)
                 found = await asyncio.gather(*map(self._look_for_turn, others))
             except TurnlogError as error:
+                # The slots do not wait for it one after the other.
+                self._failed_at = self.monotonic()
                 _log.warning("queue-unreadable", error=str(error))
                 return None
             waiting = zip(others, found, strict=True)
