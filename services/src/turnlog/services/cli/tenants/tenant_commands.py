@@ -58,20 +58,20 @@ class TenantLimitOptions:
 
 def list_tenants(*, target: ReadTarget, output: OutputOption = "table") -> None:
     """List the tenants that have settings or keys; without the root key, one's own."""
-    from turnlog.client import tenant_setting_operations
+    from turnlog.client import key_operations
     from turnlog.services.cli.tenants.tenant_view import render_tenants
 
-    show_answer(target, tenant_setting_operations.list_tenants(), render_tenants, output)
+    show_answer(target, key_operations.list_tenants(), render_tenants, output)
 
 
 def show_tenant(
     name: TenantArgument, *, target: ReadTarget, output: OutputOption = "table"
 ) -> None:
     """Show what a tenant may use."""
-    from turnlog.client import tenant_setting_operations
+    from turnlog.client import key_operations
     from turnlog.services.cli.tenants.tenant_view import render_tenant
 
-    show_answer(target, tenant_setting_operations.fetch_tenant(name), render_tenant, output)
+    show_answer(target, key_operations.fetch_tenant(name), render_tenant, output)
 
 
 def configure_tenant(
@@ -115,7 +115,7 @@ def configure_tenant(
 
     Every process goes by it within a second. It is for whoever has the root key.
     """
-    from turnlog.client import tenant_setting_operations
+    from turnlog.client import key_operations
     from turnlog.services.cli.tenants.tenant_view import render_tenant
 
     changes = dict[str, object].fromkeys(_check_settings(unset or ()))
@@ -124,7 +124,7 @@ def configure_tenant(
         changes["provider_keys"] = dict(map(_parse_place, provider_key))
     if model or no_models:
         changes["models"] = model or []
-    operation = tenant_setting_operations.configure_tenant(name, changes)
+    operation = key_operations.configure_tenant(name, changes)
     run_command(target, operation, render_tenant, output)
 
 
