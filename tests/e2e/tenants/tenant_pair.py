@@ -180,7 +180,8 @@ async def fill_tenant(tenant: PairedTenant) -> None:
     for user in ("ann", own):
         override = f"/v1/overrides/gathering/master_system/{user}"
         await tenant.store("PUT", override, json={"text": secret})
-    await tenant.store("PUT", f"/v1/quotas/{own}", json={"requests_per_day": 77_777})
+    for user in ("ann", own):
+        await tenant.store("PUT", f"/v1/quotas/{user}", json={"requests_per_day": 77_777})
     for name in ("hook", own):
         hook = {"name": name, "url": "http://127.0.0.1:9/hook", "attributes": {"k": secret}}
         await tenant.store("POST", "/v1/webhooks", json=hook)

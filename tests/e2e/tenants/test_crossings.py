@@ -6,6 +6,7 @@ it exists must not be told either.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ from tests.e2e.tenants.tenant_pair import (
     open_session,
 )
 from tests.services.gateway.listed_routes import iterate_routes
+from tests.support.processes.process_host import POLL_INTERVAL
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
@@ -168,8 +170,18 @@ async def test_prompt_has_what_the_own_library_brings_and_nothing_of_the_other_o
         assert text.count(tenant.secret) >= 4
         assert other.secret not in text
         why = await tenant.send("GET", f"/v1/sessions/{session}/calls/1.1/why")
-        assert tenant.secret in text
         assert other.secret not in why.text
+        await require_settled_quota(tenant, "ann")
+
+
+async def require_settled_quota(tenant: PairedTenant, user: str) -> None:
+    """Wait until the worker has settled what a turn used, with its own login of NATS."""
+    async with asyncio.timeout(30):
+        while True:
+            quota = await tenant.store("GET", f"/v1/quotas/{user}")
+            if quota["unsettled_turns"] == 0 and quota["input_tokens"] > 0:
+                return
+            await asyncio.sleep(POLL_INTERVAL)
 
 
 async def test_sessions_of_the_same_id_are_two_sessions(pair: TenantPair) -> None:

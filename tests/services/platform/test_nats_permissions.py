@@ -240,6 +240,8 @@ def iterate_expectations() -> Iterator[tuple[str, frozenset[NatsUser]]]:
     yield "$JS.API.CONSUMER.CREATE.SESSIONS.n.library.>", frozenset({"consumer"})
     yield "$JS.API.CONSUMER.CREATE.READS.n.read.>", frozenset({"gateway", "projector"})
     yield "$JS.API.DIRECT.GET.READS", frozenset({"gateway", "projector"})
+    yield "$JS.API.DIRECT.GET.SESSIONS.session.travel.s.turn", frozenset({"consumer"})
+    yield "$JS.API.DIRECT.GET.READS.read.travel.2026-11-29.record", NOBODY
     yield "$JS.API.STREAM.MSG.GET.READS", frozenset({"gateway", "projector"})
     for tenant in TENANTS:
         yield f"session.{tenant}.s.turn.submitted", frozenset({"gateway", "worker"})

@@ -82,7 +82,7 @@ def _format(patterns: Sequence[str], *names: str) -> tuple[str, ...]:
     return tuple(pattern.format(name) for name in names for pattern in patterns)
 
 
-_GET: Final = ("$JS.API.STREAM.MSG.GET.{}", "$JS.API.DIRECT.GET.{}", "$JS.API.DIRECT.GET.{}.>")
+_GET: Final = ("$JS.API.STREAM.MSG.GET.{}", "$JS.API.DIRECT.GET.{}")
 """Requests for single messages of a stream."""
 
 
@@ -291,6 +291,7 @@ GRANTS: Final[Sequence[NatsGrant]] = (
                 (
                     "$JS.API.STREAM.INFO.{}",
                     *_GET,
+                    "$JS.API.DIRECT.GET.{}.>",
                     "$JS.API.CONSUMER.CREATE.{}",
                     "$JS.API.CONSUMER.CREATE.{}.>",
                     "$JS.API.CONSUMER.DURABLE.CREATE.{}.*",
