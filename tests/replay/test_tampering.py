@@ -16,12 +16,15 @@ from tests.replay.copied_logs import (
 from tests.replay.golden_logs import get_version_folder
 from tests.replay.tampering_cases import GAME, TAMPERINGS, TUTOR, TamperingCase
 from tests.support.sessions.reproduction_checks import get_verification_means
-from turnlog.events.content import compute_digest
+from turnlog.events.content import Digest, compute_digest
 from turnlog.events.jetstream.jetstream_client import open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions
 from turnlog.projections.audit.export.bundle_format import CHECKPOINT_FILE
+from turnlog.projections.audit.verify.hash_chain import format_root, parse_digest
+from turnlog.projections.audit.verify.merkle_tree import compute_tree_root
 from turnlog.projections.audit.verify.session_verification import verify_session
 from turnlog.projections.audit.verify.signed_checkpoints import (
+    ROOTED_FORMAT,
     AuditCheckpoint,
     CheckpointHead,
     SignedCheckpoint,
@@ -44,10 +47,17 @@ def copy() -> BundleCopy:
 def checkpoint() -> SignedCheckpoint:
     """The heads of all sessions before the tampering."""
     heads = {
-        session: CheckpointHead(sequence=len(lines), hash=compute_digest(lines[-1]))
+        session: CheckpointHead(
+            sequence=len(lines),
+            hash=compute_digest(lines[-1]),
+            root=format_root(
+                compute_tree_root(parse_digest(compute_digest(each)) for each in lines)
+            ),
+        )
         for session, lines in SOUND.sessions.items()
     }
     taken = AuditCheckpoint(
+        format=ROOTED_FORMAT,
         at="2026-11-22T05:00:00Z",
         tenant="golden",
         stream="SESSIONS",
@@ -57,6 +67,10 @@ def checkpoint() -> SignedCheckpoint:
         library={},
     )
     return sign_checkpoint(taken, Ed25519PrivateKey.generate())
+
+
+def compute_events_root(lines: Sequence[bytes]) -> Digest:
+    return format_root(compute_tree_root(parse_digest(compute_digest(each)) for each in lines))
 
 
 def add_checkpoint(copy: BundleCopy, checkpoint: SignedCheckpoint) -> BundleCopy:

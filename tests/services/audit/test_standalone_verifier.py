@@ -9,7 +9,7 @@ import sys
 from base64 import b64encode
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any, Literal, TypeGuard
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -18,13 +18,12 @@ from turnlog.events.ids import ID_PATTERN
 from turnlog.events.storable_text import replace_unstorable
 from turnlog.services.bundle import verifier
 from turnlog.services.bundle.bundle_zip import build_verifier
+from turnlog.services.bundle.check_lines import compute_digest, encode_canonical
 from turnlog.services.bundle.verifier import (
     EXIT_FAILED,
     EXIT_UNWITNESSED,
     MAX_FILE,
     MAX_LINE,
-    compute_digest,
-    encode_canonical,
     main,
 )
 
@@ -211,9 +210,18 @@ def test_session_name_cannot_forge_an_output_line_or_send_terminal_controls(
     ]
 
 
-def test_bundled_verifier_imports_only_stdlib_and_defines_each_name_once() -> None:
+PROGRAMS: dict[Literal["verifier", "proof_verifier"], set[str]] = {
+    "verifier": {"main", "is_signed", "condense_run", "summarise_heads"},
+    "proof_verifier": {"verify_proof", "is_signed", "compute_root", "run_check"},
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_bundled_verifier_imports_only_stdlib_and_defines_each_name_once(
+    program: Literal["verifier", "proof_verifier"],
+) -> None:
     modules, names = list[str](), list[str]()
-    for node in ast.parse(build_verifier()).body:
+    for node in ast.parse(build_verifier(program)).body:
         match node:
             case ast.Import():
                 modules += [each.name for each in node.names]
@@ -226,7 +234,7 @@ def test_bundled_verifier_imports_only_stdlib_and_defines_each_name_once() -> No
             case _:
                 pass
     assert {each.partition(".")[0] for each in modules} <= sys.stdlib_module_names
-    assert {"main", "is_signed", "condense_run"} <= set(names)
+    assert PROGRAMS[program] <= set(names)
     assert sorted(names) == sorted(set(names))
 
 

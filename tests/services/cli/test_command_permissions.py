@@ -11,10 +11,18 @@ from typing import get_type_hints
 
 import httpx
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from typer.models import ArgumentInfo
 
 from tests.services.cli.conftest import RunCommand
 from tests.support.processes.blocking_turnlog_up import run_blocking_turnlog_up
+from turnlog.events.content import compute_digest
+from turnlog.projections.audit.verify.signed_checkpoints import (
+    ROOTED_FORMAT,
+    AuditCheckpoint,
+    CheckpointHead,
+)
+from turnlog.services.audit.checkpoint_signatures import sign_checkpoint
 from turnlog.services.cli.command_index import COMMAND_SECTIONS
 from turnlog.services.cli.command_permissions import COMMAND_NEEDS
 from turnlog.services.cli.command_runner import CommandEntry
@@ -34,6 +42,7 @@ WORDS = {
     "keys create": ("x", "--role", "caller"),
     "knowledge import": ("cases", "cases.json"),
     "knowledge remove": ("cases", "one"),
+    "prove": ("1", "1.1", "proof.json", "--checkpoint", "checkpoint.json"),
     "quota set": ("ann", "--requests-per-day", "5"),
     "redact": ("1", "1", "--reason", "x"),
     "segments edit": ("1", "x"),
@@ -44,9 +53,23 @@ WORDS = {
 
 RULE = {"name": "x", "measure": "cost", "above": 0, "window": "1h"}
 
+HEAD = CheckpointHead(sequence=1, hash=compute_digest(""), root=compute_digest(""))
+
+CHECKPOINT = AuditCheckpoint(
+    format=ROOTED_FORMAT,
+    at="2026-01-01T00:00:00Z",
+    tenant="default",
+    stream="SESSIONS",
+    created="2026-01-01T00:00:00Z",
+    end=1,
+    sessions={"1": HEAD},
+    library={},
+)
+
 FILES = {
     "alerts.json": {"alerts": [RULE]},
     "cases.json": [{"id": "one", "text": "x"}],
+    "checkpoint.json": sign_checkpoint(CHECKPOINT, Ed25519PrivateKey.generate()).model_dump(),
     "segments.yaml": {"segments": [{"scope": "core", "content": "x"}]},
 }
 

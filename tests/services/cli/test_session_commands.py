@@ -392,6 +392,22 @@ def test_signed_checkpoint_is_used_as_witness_by_verify(
     assert (again.code, "file-exists" in again.err) == (4, True)
 
 
+@pytest.mark.promise("P17")
+def test_call_is_proved_against_a_checkpoint_and_the_proof_is_verified(
+    turnlog: RunCommand, played: RecordedSession, tmp_path: Path
+) -> None:
+    kept, proof = tmp_path / "checkpoint.json", tmp_path / "proof.json"
+    turnlog("checkpoint", kept, "--key", tmp_path / "key.pem", *played.here)
+    made = turnlog("prove", played.session, "1", proof, "--checkpoint", kept, *played.here)
+    assert (made.code, f"proved · call 1.1 of {played.session}" in made.out) == (0, True), made.err
+    ran = turnlog("verify", "--proof", proof, "--checkpoint", kept)
+    assert (ran.code, ran.out.splitlines()[-1]) == (0, "verified"), ran.err
+    assert turnlog("verify", "--proof", proof, "--signer", "somebody").code == 5
+    assert turnlog("verify", played.session, "--proof", proof).code == 2
+    again = turnlog("prove", played.session, "1", proof, "--checkpoint", kept, *played.here)
+    assert (again.code, "file-exists" in again.err) == (4, True)
+
+
 def test_prompt_is_shown_with_both_reproductions(
     turnlog: RunCommand, played: RecordedSession
 ) -> None:

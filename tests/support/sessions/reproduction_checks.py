@@ -23,12 +23,8 @@ from turnlog.projections.audit.verify.session_verification import (
     VerificationContext,
     verify_session,
 )
-from turnlog.services.bundle.verifier import (
-    MALFORMED,
-    EventChain,
-    VerificationFailure,
-    verify_prompt,
-)
+from turnlog.services.bundle.check_lines import MALFORMED, VerificationFailure
+from turnlog.services.bundle.verifier import EventChain, verify_prompt
 from turnlog.services.extensions.plugins import collect_installed
 
 

@@ -34,7 +34,7 @@ from turnlog.client.sse_events import (
     TurnEvent,
 )
 from turnlog.client.sync_client import SessionClient, TurnlogClient
-from turnlog.contract.call_payloads import ToolResultView
+from turnlog.contract.call_payloads import CallProofView, ProvenEvent, ToolResultView
 from turnlog.contract.installation.read_payloads import ReadPage, ReadView
 from turnlog.contract.knowledge_payloads import (
     CollectionList,
@@ -109,6 +109,7 @@ __all__ = [
     "AsyncSessionClient",
     "AsyncTurnlogClient",
     "AttemptResetEvent",
+    "CallProofView",
     "CancelledEvent",
     "ChildEvent",
     "ClientOperation",
@@ -144,6 +145,7 @@ __all__ = [
     "PendingApproval",
     "PhaseVisit",
     "ProgressEvent",
+    "ProvenEvent",
     "PutEntryRequest",
     "QuotaPage",
     "QuotaView",

@@ -8,7 +8,7 @@ from typing import Any
 
 from turnlog.client import operations
 from turnlog.client.async_connection import AsyncServiceConnection
-from turnlog.contract.call_payloads import ToolResultView
+from turnlog.contract.call_payloads import CallProofView, ToolResultView
 from turnlog.contract.memory_payloads import ExclusionPreviewView, ForecastView
 from turnlog.contract.session_payloads import SessionView
 from turnlog.contract.turn_payloads import (
@@ -203,6 +203,11 @@ class AsyncSessionRequests:
         An event `tool-returned` names both, as `call` and `id`.
         """
         operation = operations.fetch_tool_result(self.session, call, id)
+        return await self.turnlog.send(operation)
+
+    async def fetch_proof(self, call: str, sequence: int | None = None) -> CallProofView:
+        """Return the proof that a call is among the first events of its session, by default all."""
+        operation = operations.fetch_proof(self.session, call, sequence)
         return await self.turnlog.send(operation)
 
     async def fetch_forecast(self) -> ForecastView:

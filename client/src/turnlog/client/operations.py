@@ -21,7 +21,7 @@ from turnlog.client.request_errors import create_form_error
 from turnlog.client.session_filters import SessionFilters
 from turnlog.contract import api_paths
 from turnlog.contract.api_paths import format_path
-from turnlog.contract.call_payloads import ToolResultView
+from turnlog.contract.call_payloads import CallProofView, ToolResultView
 from turnlog.contract.memory_payloads import ExclusionPreviewView, ForecastView
 from turnlog.contract.session_payloads import ForkedSession, OpenedSession, SessionPage, SessionView
 from turnlog.contract.turn_payloads import (
@@ -421,6 +421,14 @@ def fetch_tool_result(session: str, call: str, id: str) -> ClientOperation[ToolR
     """
     path = format_path(api_paths.TOOL_RESULT, session=session, call=call, id=id)
     return build_read(path, ToolResultView)
+
+
+def fetch_proof(
+    session: str, call: str, sequence: int | None = None
+) -> ClientOperation[CallProofView]:
+    """Return the proof that a call is among the first events of its session, by default all."""
+    path = format_path(api_paths.CALL_PROOF, session=session, call=call)
+    return build_read(path, CallProofView, {"sequence": sequence})
 
 
 def fetch_forecast(session: str) -> ClientOperation[ForecastView]:

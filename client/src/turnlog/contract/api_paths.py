@@ -70,6 +70,7 @@ EXPORT: Final = "/v1/sessions/{session}/export"
 VERIFY_LOG: Final = "/v1/verify"
 VERIFY_SESSION: Final = "/v1/sessions/{session}/verify"
 CHECKPOINT: Final = "/v1/checkpoint"
+CALL_PROOF: Final = "/v1/sessions/{session}/calls/{call}/proof"
 
 # Pictures, recordings and files
 BLOBS: Final = "/v1/blobs"

@@ -465,3 +465,40 @@ class OverviewView(ResponseModel):
     """Why turns failed, the most frequent code first."""
     slow: tuple[ModelLatency, ...]
     """The models by how long they took, the slowest first."""
+
+
+class ProvenEvent(ResponseModel):
+    """An event of a call, as it is stored."""
+
+    sequence: int
+    """Its sequence in the session."""
+    stored: str
+    """Its stored bytes, which are UTF-8; their SHA-256 is in the tree of the session."""
+
+
+class CallProofView(ResponseModel):
+    """The proof that a call's events are in its session, up to the root of all its events.
+
+    `turnlog prove` joins it with a signed checkpoint, which has that root.
+    """
+
+    session: str
+    """The session id."""
+    sequence: int
+    """How many events of the session the root stands for."""
+    hash: str
+    """Digest of the last one's stored bytes."""
+    root: str
+    """Root of the Merkle tree of the digests of these events, RFC 9162, section 2.1."""
+    call: str
+    """The call."""
+    turn: int
+    """The turn that it is for."""
+    request: str
+    """What the model was sent, in the canonical form whose SHA-256 is the manifest's `digest`."""
+    events: tuple[ProvenEvent, ...]
+    """The events of the call, and those that opened and ended its turn."""
+    path: tuple[str, ...]
+    """The roots of the largest subtrees without one of these events, from left to right, in
+    hexadecimal.
+    """

@@ -144,7 +144,7 @@ async def test_verify_with_a_checkpoint_reports_a_deleted_session_and_library_fa
 ) -> None:
     await run_three_sessions(stand)
     checkpoint = await stand.fetch_json("/v1/checkpoint")
-    head = {"sequence": 3, "hash": f"sha256:{'0' * 64}"}
+    head = {"sequence": 3, "hash": f"sha256:{'0' * 64}", "root": f"sha256:{'0' * 64}"}
     checkpoint["sessions"]["gone"] = head
     checkpoint["library"]["segments"] = head
     *found, summary = await fetch_verify_lines(stand, checkpoint)
@@ -176,7 +176,7 @@ async def test_verify_includes_the_chains_of_alerts(stand: RunningGateway) -> No
     assert [*checkpoint["alerts"]] == ["lag"]
     (*_, summary) = await fetch_verify_lines(stand, checkpoint)
     assert (summary["verified"], summary["events"]) == (True, 2), "the rule, and that it is raised"
-    head = {"sequence": 3, "hash": f"sha256:{'0' * 64}"}
+    head = {"sequence": 3, "hash": f"sha256:{'0' * 64}", "root": f"sha256:{'0' * 64}"}
     longer = {**checkpoint, "alerts": {"lag": head, "gone": head}}
     *found, summary = await fetch_verify_lines(stand, longer)
     missed = {(line["log"], line["session"]) for line in found if line["kind"] == "finding"}

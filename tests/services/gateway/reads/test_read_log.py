@@ -103,6 +103,7 @@ LOOKS: Mapping[str, tuple[str, str, Row | None, Row]] = {
     "withheld": ("GET", "/v1/sessions/S/events?stored=true", None, {}),
     "withheld of all": ("GET", "/v1/events?stored=1", None, {"what": "withheld", "session": None}),
     "bundle": ("GET", "/v1/sessions/S/export?format=bundle", None, {}),
+    "proof": ("GET", "/v1/sessions/S/calls/2.1/proof", None, {"call": "2.1"}),
     "export": ("GET", "/v1/sessions/S/export", None, {}),
     "stored export": ("GET", "/v1/sessions/S/export?stored=true", None, {"what": "withheld"}),
     "assembly of nothing": (
@@ -187,7 +188,11 @@ class UnreachableLog(MemoryLog):
 
 
 @pytest.mark.parametrize(
-    "path", ["calls/1.1/prompt", "events?stored=true", "export?format=bundle", "calls/1.1/why"]
+    "path",
+    [
+        *("calls/1.1/prompt", "calls/1.1/why", "calls/1.1/proof"),
+        *("events?stored=true", "export?format=bundle"),
+    ],
 )
 async def test_look_that_cannot_be_recorded_has_no_answer(stand: RunningGateway, path: str) -> None:
     session = await run_session(stand)

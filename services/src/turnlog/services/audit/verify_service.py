@@ -48,6 +48,7 @@ from turnlog.projections.audit.verify.session_verification import (
     verify_session,
 )
 from turnlog.projections.audit.verify.signed_checkpoints import (
+    ROOTED_FORMAT,
     AuditCheckpoint,
     build_checkpoint_heads,
 )
@@ -459,18 +460,19 @@ class VerifyService:
     async def create_checkpoint(self) -> AuditCheckpoint:
         """Return a checkpoint of all heads; raise `Corrupt` where a chain is broken."""
         identity = await self.command_handler.log.get_identity(self.tenant)
-        chains = ChainVerifier()
+        chains = ChainVerifier(builds_trees=True)
         others = _TenantChains(
-            library=ChainVerifier(),
-            alerts=ChainVerifier(),
-            reads=ChainVerifier(),
-            installation=ChainVerifier(),
+            library=ChainVerifier(builds_trees=True),
+            alerts=ChainVerifier(builds_trees=True),
+            reads=ChainVerifier(builds_trees=True),
+            installation=ChainVerifier(builds_trees=True),
         )
         async for step in self._check_chains(chains, others):
             if isinstance(step, LocatedFinding):
                 place = f"{step.key[1]}, event {step.finding.sequence}" if step.key else "stream"
                 raise Corrupt(f"{step.log} {place}", step.finding.detail)
         return AuditCheckpoint(
+            format=ROOTED_FORMAT,
             at=format_rfc3339(self.command_handler.clock()),
             tenant=self.tenant,
             stream=identity.stream,

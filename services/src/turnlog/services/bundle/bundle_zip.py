@@ -16,7 +16,7 @@ from functools import partial
 from importlib import metadata
 from itertools import islice
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, Literal
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from turnlog.events.content import Digest, compute_digest
@@ -47,19 +47,19 @@ BLOBS_AT_ONCE: Final = 16
 _FOLDER: Final = Path(__file__).parent
 
 _EMBEDDED_IMPORT: Final = re.compile(
-    r"^from turnlog\.services\.bundle\.(\w+) import .+\n", re.MULTILINE
+    r"^from turnlog\.services\.bundle\.(\w+) import (?:\([^)]*\)|.+)\n", re.MULTILINE
 )
 """A line by which the verifier imports a module that its file in a bundle has in it."""
 
 _MAIN_LINE: Final = 'if __name__ == "__main__":\n'
 
 
-def build_verifier() -> str:
-    """Return the verifier as one file, which runs where this package is not installed.
+def build_verifier(program_name: Literal["verifier", "proof_verifier"] = "verifier") -> str:
+    """Return a verifier as one file, which runs where this package is not installed.
 
     The program comes first, then the modules that it imports from this package.
     """
-    source = (_FOLDER / "verifier.py").read_text()
+    source = (_FOLDER / f"{program_name}.py").read_text()
     sections = map(_read_section, _EMBEDDED_IMPORT.findall(source))
     program, main_line, start = _EMBEDDED_IMPORT.sub("", source).partition(_MAIN_LINE)
     return "".join((program, *sections, main_line, start))

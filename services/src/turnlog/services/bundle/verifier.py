@@ -14,17 +14,28 @@ import json
 import re
 import sys
 from base64 import b64decode
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, BinaryIO, TypeGuard
+from typing import Any, BinaryIO
 
+from turnlog.services.bundle.check_lines import (
+    MALFORMED,
+    VerificationFailure,
+    compute_digest,
+    describe_error,
+    encode_canonical,
+    escape_text,
+    is_object,
+    parse_object,
+    run_check,
+)
 from turnlog.services.bundle.condensed_arguments import condense_arguments
 from turnlog.services.bundle.condensed_history import condense_run, drop_results
 from turnlog.services.bundle.ed25519_signatures import is_signed
 from turnlog.services.bundle.inlined_tools import inline_tool
+from turnlog.services.bundle.merkle_paths import summarise_heads
 from turnlog.services.bundle.part_values import format_resolution, format_value, get_text
 from turnlog.services.bundle.prompt_media import add_media, place_media, write_sent_messages
 from turnlog.services.bundle.round_messages import ROUND_ROLES, add_round_part, place_reasoned_parts
@@ -32,7 +43,6 @@ from turnlog.services.bundle.round_messages import ROUND_ROLES, add_round_part, 
 EXIT_FAILED = 5  # Exit code when something differs from the record
 EXIT_UNWITNESSED = 6  # Exit code when nothing differs, and some of it is not signed
 VERDICTS = {0: "verified", EXIT_UNWITNESSED: "UNWITNESSED", EXIT_FAILED: "NOT VERIFIED"}
-MALFORMED = (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError)
 MAX_FILE = 64 * 1024 * 1024  # Bytes of a file that is read whole; a blob is far smaller
 MAX_LINE = 4 * 1024 * 1024  # Bytes of an event, which is at most a message of the log
 DIGEST_FORM = re.compile("sha256:[0-9a-f]{64}")
@@ -48,40 +58,6 @@ Json = Any
 JsonDict = dict[str, Json]
 Messages = list[JsonDict]
 NO_DATA: JsonDict = {}  # Of a text that the manifest itself has
-
-
-class VerificationFailure(Exception):
-    """Something differs from the record; the message says what and where."""
-
-
-def compute_digest(raw: bytes) -> str:
-    return f"sha256:{sha256(raw).hexdigest()}"
-
-
-def parse_object(raw: bytes, what: str) -> JsonDict:
-    try:
-        value = json.loads(raw)
-    except ValueError:
-        value = None
-    except RecursionError:
-        raise VerificationFailure(f"{what}: it is nested too deep") from None
-    if not is_object(value):
-        raise VerificationFailure(f"{what}: it is not a JSON object")
-    return value
-
-
-def encode_canonical(value: Json) -> bytes:
-    """Encode a value in canonical JSON: keys sorted, no whitespace, UTF-8."""
-    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-def escape_text(text: str) -> str:
-    """Escape everything that could control a terminal or imitate a line of this program."""
-    return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)
-
-
-def is_object(value: Json) -> TypeGuard[JsonDict]:
-    return isinstance(value, dict)
 
 
 # The record of a session: events in order, each with the digest of the stored bytes before it.
@@ -504,7 +480,7 @@ class BundleFolder:
         keys = [each["key"] for each in signed["signatures"]]
         for each in signed["signatures"]:
             if each["algorithm"] != "ed25519" or not is_signed(
-                encode_canonical(noted),
+                encode_canonical(summarise_heads(noted)),
                 b64decode(each["signature"], validate=True),
                 b64decode(each["key"], validate=True),
             ):
@@ -526,30 +502,6 @@ class BundleFolder:
                 self.unwitnessed.append(f"session {name}: events {first} to {last} are not signed")
         covered = sum(name in noted["sessions"] for name in self.sessions)
         return f"{covered} of the sessions as noted {noted['at']}, signed by {', '.join(keys)}"
-
-
-def describe_error(error: Exception) -> str:
-    """Describe what a check raised: a failure in words, a missing file or a malformed value."""
-    match error:
-        case VerificationFailure():
-            return str(error)
-        case OSError():
-            return f"{Path(str(error.filename)).name}: {error.strerror}"
-        case KeyError():
-            return f"it has no field {error}"
-        case RecursionError():
-            return "it is nested too deep"
-        case _:
-            return f"it is malformed: {error!r}"
-
-
-def run_check(what: str, check: Callable[..., str], *arguments: Json) -> bool:
-    try:
-        print(escape_text(f"  ok    {what}: {check(*arguments)}"))
-    except (VerificationFailure, OSError, *MALFORMED) as error:
-        print(escape_text(f"FAILED  {what}: {describe_error(error)}"))
-        return False
-    return True
 
 
 def check_bundle(bundle: BundleFolder, trusted: str | None) -> int:

@@ -115,6 +115,7 @@ COMMAND_SECTIONS: Final = (
         (
             CommandEntry("verify", audit_commands.verify_record),
             CommandEntry("checkpoint", audit_commands.create_checkpoint),
+            CommandEntry("prove", audit_commands.prove_call),
             CommandEntry("export", audit_commands.export_sessions),
             CommandEntry("withheld", audit_commands.show_withheld_text),
             CommandEntry("audit", read_commands.list_reads),

@@ -125,6 +125,9 @@ COMMAND_NEEDS: Final[Mapping[str, CommandNeed]] = {
         _get(paths.VERIFY_LOG), optional=(_get(paths.VERIFY_SESSION), _post(paths.VERIFY_LOG))
     ),
     "checkpoint": _build_need(_get(paths.CHECKPOINT)),
+    "prove": _build_need(
+        _get(paths.CALL_PROOF), _get(paths.HISTORY), optional=(_get(paths.EXPLAINED_TURN),)
+    ),
     "export": CommandNeed(
         routes=(_get(paths.EXPORT),),
         optional=(_get(paths.HISTORY), *_SELECTING),

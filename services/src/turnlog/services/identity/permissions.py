@@ -42,7 +42,7 @@ PERMISSIONS: Final[Mapping[Permission, str]] = {
     "figures:read": "Read usage, growth, caches, forecasts, alerts and the overview.",
     "events:read": "Read the events of all sessions of the tenant.",
     "prompts:read": "Read exact prompts, their origin, and what another rule would do.",
-    "withheld:read": "Read withheld texts, and export bundles, which contain them.",
+    "withheld:read": "Read withheld texts, and export bundles and proofs, which contain them.",
     "record:verify": "Verify the log, and create checkpoints.",
     "library:read": "Read segments, knowledge, pins, quotas and webhooks.",
     "library:write": "Change segments and knowledge, and move sessions to other versions.",
@@ -125,6 +125,7 @@ ROUTE_PERMISSIONS: Final[Mapping[str, RoutePermission]] = {
         *(paths.EXPLAINED_TURN, paths.WINDOW, paths.ASSEMBLE, paths.WHAT_IF),
     ),
     **_create_need("record:verify", paths.VERIFY_LOG, paths.CHECKPOINT),
+    **_create_need("withheld:read", paths.CALL_PROOF),
     **_create_needs(
         *("library:read", "library:write"),
         *(paths.PINS, paths.SEGMENTS, paths.SEGMENT, paths.IMPORT_SEGMENTS),

@@ -31,6 +31,7 @@ LookKind = Literal[
     "what-if",
     "withheld",
     "bundle",
+    "proof",
     "export",
     "reads",
 ]

@@ -59,6 +59,7 @@ from turnlog.services.use_cases.prompts.window_previews import WindowPreviews
 from turnlog.services.use_cases.quarantine import Quarantine
 from turnlog.services.use_cases.readiness import Readiness
 from turnlog.services.use_cases.record.call_explanations import CallExplanations
+from turnlog.services.use_cases.record.call_proofs import CallProofs
 from turnlog.services.use_cases.record.event_reading import EventReading, parse_event_names
 from turnlog.services.use_cases.record.log_scan_slots import LogScanSlots
 from turnlog.services.use_cases.record.record_verification import RecordVerification
@@ -167,6 +168,7 @@ class UseCases:
     exports: SessionExports
     verification: RecordVerification
     explanations: CallExplanations
+    proofs: CallProofs
     prompts: PromptReading
     previews: WindowPreviews
     calls: CallReading
@@ -249,6 +251,7 @@ class _UseCaseBuilder:
             exports=SessionExports(handler, self.redactions),
             verification=self._build_verification(),
             explanations=CallExplanations(travel, parts.library),
+            proofs=CallProofs(handler),
             prompts=PromptReading(travel),
             previews=self._build_previews(),
             calls=CallReading(travel, parts.blueprints, parts.store, self.session_row_waits),

@@ -25,6 +25,7 @@ from turnlog.events.stray_messages import (
     parse_history_key,
 )
 from turnlog.projections.audit.verify.audit_findings import AuditFinding
+from turnlog.projections.audit.verify.merkle_tree import MerkleTree
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,16 @@ def describe_undecodable(raw: RawEvent) -> str:
     return unread[0].detail if unread else "they do not tell what they continue"
 
 
+def parse_digest(digest: Digest) -> bytes:
+    """Return the bytes of a digest, as trees of digests have them."""
+    return bytes.fromhex(digest.removeprefix("sha256:"))
+
+
+def format_root(root: bytes) -> Digest:
+    """Return the root of a tree as a digest."""
+    return f"sha256:{root.hex()}"
+
+
 ChainKey = tuple[str, str]
 """A tenant, and one of its sessions or a family of its library."""
 
@@ -73,6 +84,8 @@ class WitnessedHead:
 
     sequence: int
     hash: Digest
+    root: Digest | None = None
+    """Root of the tree of the events up to there, if it was noted."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -97,6 +110,13 @@ class ChainEnd:
     """Whether undecodable bytes are in the place of the witnessed head."""
     undecodable_count: int = 0
     """Number of undecodable events after the last one with a readable header."""
+    tree: MerkleTree | None = None
+    """The tree of the events' digests, where its root is wanted."""
+
+    @property
+    def root(self) -> Digest | None:
+        """The root of the tree of all events, where one was built."""
+        return format_root(self.tree.compute_root()) if self.tree else None
 
     @property
     def next_sequence(self) -> int:
@@ -118,6 +138,8 @@ class ChainVerifier:
         default_factory=dict[ChainKey, WitnessedHead]
     )
     ends: dict[ChainKey, ChainEnd] = field(default_factory=dict[ChainKey, ChainEnd])
+    builds_trees: bool = False
+    """Whether the tree of each session's events is built; it is where a root of it was noted."""
 
     def check_event(self, raw: RawEvent) -> tuple[ChainKey, AuditFinding] | None:
         """Check the next event of the stream; return the finding and whose it is, or None."""
@@ -153,14 +175,20 @@ class ChainVerifier:
         """Check an event whose chain header was read already."""
         end = self.ends.get(key)
         if end is None:
+            noted = self.witnessed_heads.get(key)
+            has_tree = self.builds_trees or (noted is not None and noted.root is not None)
             end = self.ends[key] = ChainEnd(
-                first_stream_sequence=stream_sequence, last_stream_sequence=stream_sequence
+                first_stream_sequence=stream_sequence,
+                last_stream_sequence=stream_sequence,
+                tree=MerkleTree() if has_tree else None,
             )
         found = _check_continuity(key, end, link, stream_sequence)
         end.count_event(stream_sequence, size)
         if link.sequence > end.sequence:
             end.sequence, end.stream_sequence, end.hash = link.sequence, stream_sequence, digest
             end.undecodable_count = 0
+            if end.tree is not None:
+                end.tree.add_entry(parse_digest(digest))
         return found or self._compare_witness(key, end)
 
     def _compare_witness(self, key: ChainKey, end: ChainEnd) -> AuditFinding | None:
@@ -168,9 +196,12 @@ class ChainVerifier:
         if noted is None or noted.sequence != end.sequence or end.is_witness_seen:
             return None
         end.is_witness_seen = True
-        if noted.hash == end.hash:
+        if noted.hash != end.hash:
+            detail = "its bytes differ from the noted digest"
+        elif end.tree and end.tree.size == end.sequence and noted.root not in {None, end.root}:
+            detail = "the events up to it are not those of the noted root"
+        else:
             return None
-        detail = "its bytes differ from the noted digest"
         return AuditFinding("integrity", "noted", end.sequence, detail)
 
     def find_missing(self) -> Iterator[tuple[ChainKey, AuditFinding]]:

@@ -334,6 +334,12 @@ SESSION_CODES: Final[Mapping[str, ErrorCode]] = {
         status=HTTPStatus.CONFLICT,
         contains=("field",),
     ),
+    "not-covered": ErrorCode(
+        meaning="The checkpoint does not cover the call, or has no roots of trees.",
+        action="take a new one with `turnlog checkpoint`",
+        status=HTTPStatus.NOT_FOUND,
+        contains=("field",),
+    ),
     "unknown-approval": ErrorCode(
         meaning="The turn has no approval of this number.",
         action="decide one that the turn waits for; `GET` of the turn names them",

@@ -97,6 +97,11 @@ def _print_checkpoint(kept: SignedCheckpoint, file: Path, output: OutputFormat) 
 
 
 def load_signed_checkpoint(file: Path, signer: str | None) -> AuditCheckpoint:
+    """Load the signed content of a checkpoint as `load_checkpoint_file` does."""
+    return load_checkpoint_file(file, signer).checkpoint
+
+
+def load_checkpoint_file(file: Path, signer: str | None) -> SignedCheckpoint:
     """Load a checkpoint and check its signatures; raises `Refused` if `signer` did not sign it.
 
     Raises `Corrupt` if a signature is invalid.
@@ -114,4 +119,4 @@ def load_signed_checkpoint(file: Path, signer: str | None) -> AuditCheckpoint:
         raise Refused("other-signer", detail, field="--signer", fix=fix)
     if signer is None:
         create_error_console().print(Text(f"signed by {', '.join(keys)}", MUTED))
-    return kept.checkpoint
+    return kept

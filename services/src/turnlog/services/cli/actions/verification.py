@@ -26,6 +26,7 @@ from turnlog.services.api.verify_payloads import (
 )
 from turnlog.services.bundle import verifier
 from turnlog.services.bundle.bundle_unpacking import unpack_bundle
+from turnlog.services.bundle.proof_verifier import verify_proof
 from turnlog.services.cli.client.service_client import ServiceClient
 from turnlog.services.cli.client.verification_reads import (
     VerificationLine,
@@ -128,6 +129,13 @@ def verify_bundle(bundle: Path, signer: str | None) -> ExitCode:
         if not (folder / MANIFEST_FILE).exists():
             raise _build_refusal(bundle, f"there is no {MANIFEST_FILE} in it")
         return ExitCode(verifier.main(folder, (f"--key={signer}",) if signer else ()))
+
+
+def verify_proof_file(proof: Path, signer: str | None, checkpoint: Path | None) -> ExitCode:
+    """Check the proof of a call, print the result line by line, and return the exit code."""
+    options = [f"--key={signer}"] if signer else []
+    options += [f"--checkpoint={checkpoint}"] if checkpoint else []
+    return ExitCode(verify_proof([*options, "--", str(proof)]))
 
 
 @contextmanager

@@ -114,6 +114,27 @@ SignerOption = Annotated[
     ),
 ]
 
+BundleOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--bundle",
+        metavar="DIR|FILE.zip",
+        exists=True,
+        help="Verify an exported bundle instead of the log.",
+    ),
+]
+
+ProofOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--proof",
+        metavar="FILE",
+        exists=True,
+        dir_okay=False,
+        help="Verify the proof of a call instead of the log.",
+    ),
+]
+
 
 def verify_record(
     session: Annotated[
@@ -123,14 +144,8 @@ def verify_record(
     everything: Annotated[
         bool, typer.Option("--all", help="All sessions and the library (the default).")
     ] = False,
-    bundle: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR|FILE.zip",
-            exists=True,
-            help="Verify an exported bundle instead of the log.",
-        ),
-    ] = None,
+    bundle: BundleOption = None,
+    proof: ProofOption = None,
     witness: CheckpointOption = None,
     signer: SignerOption = None,
     target: ReadTarget,
@@ -141,19 +156,30 @@ def verify_record(
     If verification fails, the exit code is 5 and the first bad event is named. Prompts that this
     version cannot assemble again are reported separately from failures. A bundle is verified by
     this release's copy of the bundle verifier, never by the copy inside the bundle; the exit code
-    is 6 if nothing in it differs and no signed checkpoint covers all of its events.
+    is 6 if nothing in it differs and no signed checkpoint covers all of its events. A proof is
+    verified likewise; with `--checkpoint` it must be one against that checkpoint.
     """
     from turnlog.services.api.published_errors.error_code import ExitCode
     from turnlog.services.cli.actions.checkpoint_files import load_signed_checkpoint
-    from turnlog.services.cli.actions.verification import print_verification, verify_bundle
+    from turnlog.services.cli.actions.verification import (
+        print_verification,
+        verify_bundle,
+        verify_proof_file,
+    )
 
     if session and everything:
         raise typer.BadParameter("name a session, or ask for all", param_hint="--all")
     if bundle and (session or everything or witness or output == "json"):
         alone = "a bundle is checked whole, by what is in it, and told line by line"
         raise typer.BadParameter(alone, param_hint="--bundle")
-    if signer and not (witness or bundle):
-        raise typer.BadParameter("it goes with --checkpoint or --bundle", param_hint="--signer")
+    if proof and (session or everything or bundle or output == "json"):
+        alone = "a proof is checked by what is in it, and told line by line"
+        raise typer.BadParameter(alone, param_hint="--proof")
+    if signer and not (witness or bundle or proof):
+        alone = "it goes with --checkpoint, --bundle or --proof"
+        raise typer.BadParameter(alone, param_hint="--signer")
+    if proof:
+        raise typer.Exit(verify_proof_file(proof, signer, witness))
     noted = load_signed_checkpoint(witness, signer) if witness else None
     if bundle:
         raise typer.Exit(verify_bundle(bundle, signer))
@@ -193,6 +219,48 @@ def create_checkpoint(
     key_file = choose_key_file(target, key)
     run_with_service(
         target, lambda service: create_checkpoint_file(service, file, key_file, output)
+    )
+
+
+def prove_call(
+    session: SessionArgument,
+    which: Annotated[
+        str,
+        typer.Argument(metavar="CALL", help="A call (3.1), or the turn (3) that it replied to."),
+    ],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The file to write; must not exist yet.")
+    ],
+    *,
+    checkpoint: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE",
+            exists=True,
+            dir_okay=False,
+            help="A signed checkpoint that was taken after the call.",
+        ),
+    ],
+    verifier: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Also write the Python file that verifies it."),
+    ] = None,
+    whole: Annotated[
+        bool, typer.Option("--whole", help="All texts, however large the proof becomes.")
+    ] = False,
+    target: LookTarget,
+) -> None:
+    """Write a proof of one call that a stranger can verify without the log and without Turnlog.
+
+    It has the request and the events of the call, and the paths from them to the checkpoint. A
+    proof has at most 20,000 bytes: what is too large is in it by its digest. A reply that was
+    redacted later is in it as it is stored.
+    """
+    from turnlog.services.cli.actions.proof_files import ProofFiles, create_proof_file
+
+    files = ProofFiles(proof=file, checkpoint=checkpoint, verifier=verifier)
+    run_with_service(
+        target, lambda service: create_proof_file(service, session, which, files, whole=whole)
     )
 
 

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from starlette.responses import StreamingResponse
 
 from turnlog.contract import api_paths
+from turnlog.contract.call_payloads import CallProofView
 from turnlog.events.content import SHA256_PATTERN
 from turnlog.events.errors import Refused
 from turnlog.events.ids import ID_PATTERN
@@ -27,11 +28,12 @@ from turnlog.services.http.headers import (
 from turnlog.services.http.request_tenant import RequestPrincipal, RequestTenant
 from turnlog.services.reads.recorded_looks import record_look
 from turnlog.services.use_cases.record.call_explanations import CallExplanations
+from turnlog.services.use_cases.record.call_proofs import CallProofs
 from turnlog.services.use_cases.record.record_verification import RecordVerification, VerifyLine
 
 router = APIRouter()
 
-MAX_CHECKPOINT_BYTES: Final = 64 * 1024 * 1024
+MAX_CHECKPOINT_BYTES: Final = 96 * 1024 * 1024
 """The maximum size of a checkpoint in bytes, enough for half a million sessions."""
 
 _VERIFY_RESPONSES: Final[dict[int | str, dict[str, object]]] = {
@@ -49,6 +51,12 @@ async def get_explanations(request: Request) -> CallExplanations:
     """Return the use cases of explanations."""
     explanations: CallExplanations = request.app.state.use_cases.explanations
     return explanations
+
+
+async def get_proofs(request: Request) -> CallProofs:
+    """Return the use cases of proofs."""
+    proofs: CallProofs = request.app.state.use_cases.proofs
+    return proofs
 
 
 Verification = Annotated[RecordVerification, Depends(get_verification)]
@@ -137,6 +145,27 @@ async def show_checkpoint(
     return await verification.create_checkpoint(
         tenant, with_installation=principal.is_of_installation
     )
+
+
+@router.get(api_paths.CALL_PROOF, summary="Prove a call", dependencies=[record_look("proof")])
+async def show_proof(
+    session: str,
+    call: str,
+    tenant: RequestTenant,
+    proofs: Annotated[CallProofs, Depends(get_proofs)],
+    response: Response,
+    sequence: Annotated[
+        int | None,
+        Query(
+            ge=1, le=MAX_INT, description="The last event that the root covers; by default the last"
+        ),
+    ] = None,
+) -> CallProofView:
+    """Return a call's request and stored events, and the path to the root of the session's events.
+
+    A signed checkpoint has that root; `turnlog prove` joins both into a file for a stranger.
+    """
+    return tag_body(response, await proofs.prove_call(tenant, session, call, sequence))
 
 
 WhyTurnPath = Annotated[int, Path(ge=1, le=MAX_INT, description="The turn number")]
