@@ -6,7 +6,7 @@ import json
 import random
 import subprocess
 import sys
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +18,18 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tests.services.gateway.gateway_service import MemoryBackend, RunningGateway, start_service
 from tests.support.processes.service_connection import connect_service
+from turnlog.events.content import compute_digest
 from turnlog.events.errors import Corrupt, Refused
-from turnlog.projections.audit.export.proof_format import PROOF_BYTES
-from turnlog.projections.audit.verify.signed_checkpoints import SignedCheckpoint
+from turnlog.projections.audit.export.proof_format import PROOF_BYTES, CallProof
+from turnlog.projections.audit.verify.hash_chain import format_root, parse_digest
+from turnlog.projections.audit.verify.merkle_tree import compute_tree_root
+from turnlog.projections.audit.verify.signed_checkpoints import (
+    ROOTED_FORMAT,
+    AuditCheckpoint,
+    CheckpointHead,
+    SignedCheckpoint,
+    build_session_witness,
+)
 from turnlog.services.audit.checkpoint_signatures import sign_checkpoint
 from turnlog.services.bundle.proof_verifier import verify_proof
 from turnlog.services.cli.actions.checkpoint_files import load_signed_checkpoint
@@ -217,6 +226,14 @@ def test_field_that_occurs_twice_is_refused(proof: Json, tmp_path: Path) -> None
     assert verify_proof([str(file)]) == 5
 
 
+def respell(text: str) -> str:
+    """Return base64 with other bits where the last character has none of the bytes."""
+    digits = text.rstrip("=")
+    other = f"{digits[:-1]}{chr(ord(digits[-1]) + 1)}{'=' * (len(text) - len(digits))}"
+    assert b64decode(other, validate=True) == b64decode(text)
+    return other
+
+
 MOVES: dict[str, Callable[[Json, Json], Json]] = {
     "another session": lambda proof, _: {**proof, "session": "other"},
     "another call": lambda proof, _: {**proof, "call": "1.1"},
@@ -231,6 +248,12 @@ MOVES: dict[str, Callable[[Json, Json], Json]] = {
     },
     "the request of another session": lambda proof, other: {**proof, "request": other["request"]},
     "events in another order": lambda proof, _: {**proof, "events": proof["events"][::-1]},
+    "a signature in another spelling": lambda proof, _: put_value(
+        proof, ("signatures", 0, "signature"), respell(proof["signatures"][0]["signature"])
+    ),
+    "a key in another spelling": lambda proof, _: put_value(
+        proof, ("signatures", 0, "key"), respell(proof["signatures"][0]["key"])
+    ),
     "a path that is no list": lambda proof, _: {**proof, "path": dict.fromkeys(proof["path"])},
     "no events": lambda proof, _: {**proof, "events": []},
     "no signature": lambda proof, _: {**proof, "signatures": []},
@@ -255,11 +278,92 @@ async def test_proof_that_was_moved_or_put_together_otherwise_is_found(
     assert check(moved, tmp_path) == 5
 
 
-def test_event_is_found_that_is_not_of_the_call(proof: Json, tmp_path: Path) -> None:
-    relabelled = json.loads(json.dumps(proof))
-    event = relabelled["events"][0]
-    event["stored"] = event["stored"].replace("What is my name?", "What is your name?")
-    assert check(relabelled, tmp_path) == 5
+def build_event(sequence: int, kind: str, **fields: Any) -> Json:  # noqa: ANN401
+    """Build an event of session `case`, whose fields may be replaced."""
+    event = {"tenant": "golden", "subject": "case", "sequence": sequence}
+    return event | {"type": f"turnlog.{kind}.v1", "data": {"turn": 1, "call": "1.1"}} | fields
+
+
+ASSEMBLED = {"turn": 1, "call": "1.1", "manifest": {"digest": compute_digest("{}")}}
+
+
+def sign_events(last: Json, **head: str) -> Json:
+    """Return a proof of call 1.1 by somebody who signs whatever he likes as its last event."""
+    stored = list[str]()
+    for event in (
+        build_event(1, "turn-submitted", data={"turn": 1}),
+        build_event(2, "context-assembled", data=ASSEMBLED),
+        last,
+    ):
+        linked = {"prevhash": compute_digest(stored[-1])} if stored else {}
+        stored.append(json.dumps(linked | event))
+    digests = [parse_digest(compute_digest(each)) for each in stored]
+    root = format_root(compute_tree_root(digests))
+    ended = {"hash": compute_digest(stored[-1]), "root": root} | head
+    checkpoint = AuditCheckpoint(
+        format=ROOTED_FORMAT,
+        at="2026-01-01T00:00:00Z",
+        tenant="golden",
+        stream="SESSIONS",
+        created="2026-01-01T00:00:00Z",
+        end=3,
+        sessions={"case": CheckpointHead.model_validate({"sequence": 3, **ended})},
+        library={},
+    )
+    witness = build_session_witness(sign_checkpoint(checkpoint, KEY), "case")
+    assert witness is not None
+    numbered = [{"sequence": at, "stored": text} for at, text in enumerate(stored, 1)]
+    own = {"session": "case", "call": "1.1", "request": "{}", "events": numbered, "path": ()}
+    proof = CallProof.model_validate({**witness.model_dump(), **own})
+    return dict(json.loads(proof.encode_json()))
+
+
+SIGNED_ODDITIES: dict[str, tuple[Json, str]] = {
+    "another call": (
+        build_event(3, "attempt-ended", data={"turn": 2, "call": "2.1"}),
+        "event 3: it is not of call 1.1",
+    ),
+    "another turn": (
+        build_event(3, "turn-completed", data={"turn": 2}),
+        "event 3: it is not of call 1.1",
+    ),
+    "another session": (
+        build_event(3, "turn-completed", subject="other"),
+        "event 3: it belongs to another session",
+    ),
+    "another tenant": (
+        build_event(3, "turn-completed", tenant="other"),
+        "event 3: it belongs to another session",
+    ),
+    "another sequence": (
+        build_event(4, "turn-completed"),
+        "event 3: it states another sequence",
+    ),
+    "another chain": (
+        build_event(3, "turn-completed", prevhash=compute_digest("")),
+        "event 3: it does not continue the one before",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SIGNED_ODDITIES)
+def test_event_is_found_that_is_signed_and_is_not_of_the_call(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    event, message = SIGNED_ODDITIES[name]
+    assert check(sign_events(build_event(3, "turn-completed")), tmp_path) == 0
+    assert check(sign_events(event), tmp_path) == 5
+    assert message in capsys.readouterr().out
+
+
+def test_head_is_found_that_is_not_its_last_event_or_has_another_root(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    last = build_event(3, "turn-completed")
+    assert check(sign_events(last, hash=compute_digest("")), tmp_path) == 5
+    assert "event 3: it is not the last one that was noted" in capsys.readouterr().out
+    assert check(sign_events(last, root=compute_digest("")), tmp_path) == 5
+    assert "its path does not lead to the root" in capsys.readouterr().out
 
 
 def test_signer_and_own_request_and_checkpoint_are_compared(

@@ -33,7 +33,7 @@ from turnlog.services.use_cases.record.record_verification import RecordVerifica
 
 router = APIRouter()
 
-MAX_CHECKPOINT_BYTES: Final = 96 * 1024 * 1024
+MAX_CHECKPOINT_BYTES: Final = 104 * 1024 * 1024
 """The maximum size of a checkpoint in bytes, enough for half a million sessions."""
 
 _VERIFY_RESPONSES: Final[dict[int | str, dict[str, object]]] = {
