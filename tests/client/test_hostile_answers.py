@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+import httpx
 import pytest
 
 from tests.support.servers.hostile_http_server import (
@@ -15,10 +16,12 @@ from tests.support.servers.hostile_http_server import (
 from turnlog.client import (
     AnswerTooLarge,
     AsyncTurnlogClient,
+    ClientOperation,
     RequestRedirected,
     TurnlogClient,
     UnusableAnswer,
 )
+from turnlog.client.answer_bounds import BodyCollector
 
 CLASSES: Final = {
     "endless-body": AnswerTooLarge,
@@ -59,3 +62,14 @@ async def test_blocking_client_refuses_hostile_answers_alike(name: str) -> None:
         with pytest.raises(CLASSES.get(name, UnusableAnswer)):
             await asyncio.to_thread(fetch)
         assert hostile.paths == [f"/v1/sessions/{name}"]
+
+
+def test_answer_is_read_up_to_the_limit_of_its_operation() -> None:
+    with httpx.Client(base_url="http://localhost") as http:
+        request = ClientOperation("GET", "/v1/checkpoint", object, most_bytes=10).build_request(
+            http
+        )
+    collector = BodyCollector(httpx.Response(200, request=request))
+    collector.add_piece(b"0123456789")
+    with pytest.raises(AnswerTooLarge, match="more than 10 bytes"):
+        collector.add_piece(b"0")

@@ -16,6 +16,9 @@ from turnlog.client.request_errors import AnswerTooLarge, UnusableAnswer
 MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 """Maximum bytes of an answer that is read whole."""
 
+LIMIT_EXTENSION: Final = "turnlog.answer_bytes"
+"""The extension of a request whose answer has another limit."""
+
 MAX_LINE_BYTES: Final = 16 * 1024 * 1024
 """Maximum bytes of a line, or of the data of an event, of an answer that is read as it comes."""
 
@@ -34,7 +37,7 @@ def check_encoding(response: httpx.Response) -> None:
 
 @dataclass(slots=True)
 class BodyCollector:
-    """Collects the body of a response within its limit."""
+    """Collects the body of a response within its limit, which the request may state."""
 
     response: httpx.Response
     _body: bytearray = field(default_factory=bytearray)
@@ -44,7 +47,8 @@ class BodyCollector:
 
     def add_piece(self, piece: bytes) -> None:
         """Add the next piece; raise `AnswerTooLarge` where it is one too many."""
-        check_size(len(self._body) + len(piece), MAX_BODY_BYTES, "the answer")
+        limit = self.response.request.extensions.get(LIMIT_EXTENSION, MAX_BODY_BYTES)
+        check_size(len(self._body) + len(piece), limit, "the answer")
         self._body += piece
 
     def build_response(self) -> httpx.Response:

@@ -17,6 +17,7 @@ from uuid import uuid4
 import httpx
 from pydantic import Field, TypeAdapter, ValidationError
 
+from turnlog.client.answer_bounds import LIMIT_EXTENSION, MAX_BODY_BYTES
 from turnlog.client.request_errors import create_form_error
 from turnlog.client.session_filters import SessionFilters
 from turnlog.contract import api_paths
@@ -70,6 +71,8 @@ class ClientOperation(Generic[AnswerT]):
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     timeout: float | None = None
     """Seconds that the service may send nothing for; by default as the client has it."""
+    most_bytes: int = MAX_BODY_BYTES
+    """Most bytes of the answer that are read."""
 
     def build_request(self, http: httpx.Client | httpx.AsyncClient) -> httpx.Request:
         """Return the request, the same for each try."""
@@ -84,6 +87,7 @@ class ClientOperation(Generic[AnswerT]):
             params=self.query,
             headers=self.headers,
             timeout=timeout,
+            extensions={LIMIT_EXTENSION: self.most_bytes},
         )
 
     def parse_answer(self, response: httpx.Response) -> AnswerT:

@@ -20,6 +20,7 @@ from starlette.routing import BaseRoute
 from turnlog.contract import api_paths
 from turnlog.events.errors import TurnlogError
 from turnlog.events.ids import ID_PATTERN
+from turnlog.projections.audit.verify.signed_checkpoints import MAX_CHECKPOINT_BYTES
 from turnlog.services.alerts import alert_routes
 from turnlog.services.api.published_events.asyncapi_document import build_asyncapi
 from turnlog.services.approvals import approval_routes
@@ -136,7 +137,7 @@ def build_app(deps: GatewayDependencies) -> FastAPI:
         larger={
             api_paths.IMPORT_SEGMENTS: settings.import_limit,
             api_paths.IMPORT_KNOWLEDGE: settings.import_limit,
-            api_paths.VERIFY_LOG: audit_routes.MAX_CHECKPOINT_BYTES,
+            api_paths.VERIFY_LOG: MAX_CHECKPOINT_BYTES,
             api_paths.WHAT_IF: settings.import_limit,
             api_paths.TURNS: settings.import_limit,
             api_paths.ASK: settings.import_limit,

@@ -24,6 +24,9 @@ from turnlog.projections.audit.verify.merkle_tree import build_path, compute_tre
 
 _MODEL_CONFIG = ConfigDict(frozen=True, extra="forbid")
 
+MAX_CHECKPOINT_BYTES: Final = 104 * 1024 * 1024
+"""The maximum size of a checkpoint in bytes, enough for half a million sessions."""
+
 HeadDigest = Annotated[Digest, Field(pattern=SHA256_PATTERN)]
 
 

@@ -12,7 +12,11 @@ from turnlog.client import ClientOperation
 from turnlog.contract import api_paths
 from turnlog.contract.api_paths import format_path
 from turnlog.events.errors import Unavailable
-from turnlog.projections.audit.verify.signed_checkpoints import AuditCheckpoint, CheckpointHead
+from turnlog.projections.audit.verify.signed_checkpoints import (
+    MAX_CHECKPOINT_BYTES,
+    AuditCheckpoint,
+    CheckpointHead,
+)
 from turnlog.services.api.verify_payloads import (
     VerificationView,
     VerifyFindingLine,
@@ -63,5 +67,9 @@ async def stream_verification(
 async def fetch_checkpoint(service: ServiceClient) -> AuditCheckpoint:
     """Return the last sequence and hash of every session; raises `Corrupt` if a chain is broken."""
     return await service.send(
-        ClientOperation("GET", api_paths.CHECKPOINT, AuditCheckpoint, timeout=LONG_TIMEOUT_SECONDS)
+        ClientOperation(
+            *("GET", api_paths.CHECKPOINT, AuditCheckpoint),
+            timeout=LONG_TIMEOUT_SECONDS,
+            most_bytes=MAX_CHECKPOINT_BYTES,
+        )
     )

@@ -33,9 +33,6 @@ from turnlog.services.use_cases.record.record_verification import RecordVerifica
 
 router = APIRouter()
 
-MAX_CHECKPOINT_BYTES: Final = 104 * 1024 * 1024
-"""The maximum size of a checkpoint in bytes, enough for half a million sessions."""
-
 _VERIFY_RESPONSES: Final[dict[int | str, dict[str, object]]] = {
     200: {"content": {NDJSON_MEDIA_TYPE: describe_lines("kind", *get_args(VerifyLine))}}
 }
