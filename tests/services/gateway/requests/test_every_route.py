@@ -80,7 +80,7 @@ MODEL_PARAMETERS = ("api_base", "api_key", "model", "base_url", "extra_headers",
 LARGER = {
     "/v1/segments/import": 9_000_000,
     "/v1/knowledge/import": 9_000_000,
-    "/v1/verify": 70_000_000,
+    "/v1/verify": 110_000_000,
     "/v1/what-if": 9_000_000,
     "/v1/sessions/{session}/turns": 9_000_000,
     "/v1/ask": 9_000_000,
