@@ -84,7 +84,9 @@ async def run_turn(tenant: Tenant, text: str) -> None:
     path = f"/v1/sessions/{tenant.session}/turns?wait=30"
     turn = await tenant.send("caller", "POST", path, json={"text": text})
     assert (turn.status_code, turn.json()["status"]) == (200, "completed"), turn.text
-    calls = await tenant.fetch("watcher", f"/v1/sessions/{tenant.session}/calls?min_sequence=2")
+    reached = (await tenant.fetch("watcher", f"/v1/sessions/{tenant.session}"))["sequence"]
+    path = f"/v1/sessions/{tenant.session}/calls?min_sequence={reached}"
+    calls = await tenant.fetch("watcher", path)
     tenant.call = calls["calls"][0]["call"]
 
 
