@@ -11,6 +11,7 @@ from tests.faults.attacked_service import AttackedService
 from tests.faults.checks.evidence_collection import assert_no_findings
 from tests.faults.clients.attack_client import AttackClient
 from tests.faults.clients.client_history import ClientHistory, CommandTry
+from tests.faults.suite_extent import RUN_EVERYTHING
 from tests.support.servers.model_behaviours import EchoAnswer
 from turnlog.events.model.call_events import AttemptEnded
 from turnlog.events.model.turn_events import TurnCancelled
@@ -30,7 +31,7 @@ async def submit_once(client: AttackClient, key: str, text: str) -> CommandTry:
 
 
 @pytest.mark.promise("P3", "P5")
-@pytest.mark.parametrize("count", [2, 50])
+@pytest.mark.parametrize("count", [2, 50 if RUN_EVERYTHING else 12])
 @pytest.mark.parametrize(("blueprint", "winners"), [("rejecting", 1), ("assistant", None)])
 async def test_concurrent_commands_each_succeed_or_return_409(
     attacked: AttackedService,

@@ -167,16 +167,16 @@ async def fill_tenant(tenant: PairedTenant) -> None:
     fork = await tenant.store("POST", f"/v1/sessions/{session}/fork", json=at)
     gone = {"turn": 1, "reason": secret, "replacement": "Withheld."}
     other = await open_session(tenant)
-    await tenant.store("POST", f"/v1/sessions/{other}/redactions", json=gone)
+    redacted = await tenant.store("POST", f"/v1/sessions/{other}/redactions", json=gone)
     kind = {"Content-Type": "text/plain"}
     blob = await tenant.store("POST", "/v1/blobs", content=secret.encode(), headers=kind)
     segment = {"scope": "core", "content": secret}
     stored = await tenant.store("POST", "/v1/segments", json=segment)
-    await tenant.store("POST", "/v1/segments", json=segment | {"ref": own})
+    last = await tenant.store("POST", "/v1/segments", json=segment | {"ref": own})
     for collection in ("notes", own):
         entries = [{"id": "one", "text": secret}]
         form = {"collection": collection, "entries": entries}
-        await tenant.store("POST", "/v1/knowledge/import", json=form)
+        imported = await tenant.store("POST", "/v1/knowledge/import", json=form)
     for user in ("ann", own):
         override = f"/v1/overrides/gathering/master_system/{user}"
         await tenant.store("PUT", override, json={"text": secret})
@@ -192,6 +192,13 @@ async def fill_tenant(tenant: PairedTenant) -> None:
         key = {"name": name, "roles": ["caller"], "user": secret}
         await tenant.store("POST", "/v1/keys", json=key)
     await tenant.store("GET", f"/v1/sessions/{session}/calls/1.1/prompt")
+    # Lists are read from rows, which follow the log.
+    for path, sequence in (
+        ("/v1/sessions", f"{other}:{redacted['sequence']}"),
+        ("/v1/segments", last["sequence"]),
+        ("/v1/knowledge/collections", imported["sequence"]),
+    ):
+        await tenant.store("GET", path, params={"min_sequence": sequence})
     tenant.places = {
         "session": session,
         "fork": str(fork["session"]),

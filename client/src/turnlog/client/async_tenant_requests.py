@@ -24,6 +24,7 @@ from turnlog.contract.alert_payloads import (
 )
 from turnlog.contract.installation.key_payloads import CreatedKey, KeyPage, KeyResult, PrincipalView
 from turnlog.contract.installation.read_payloads import ReadPage
+from turnlog.contract.installation.tenant_payloads import TenantPage, TenantResult
 from turnlog.contract.knowledge_payloads import (
     CollectionList,
     EntryKindWord,
@@ -315,6 +316,21 @@ class AsyncTenantRequests(AsyncServiceConnection):
     async def fetch_principal(self) -> PrincipalView:
         """Return who this client is to the service, and what it may do."""
         return await self.send(key_operations.fetch_principal())
+
+    async def list_tenants(self) -> TenantPage:
+        """Return the tenants that the sender may see: all with the root key, else its own."""
+        return await self.send(key_operations.list_tenants())
+
+    async def fetch_tenant(self, tenant: str) -> TenantResult:
+        """Return a tenant with its settings."""
+        return await self.send(key_operations.fetch_tenant(tenant))
+
+    async def configure_tenant(self, tenant: str, **changes: object) -> TenantResult:
+        """Change the settings of a tenant that are named, with the root key; None removes one.
+
+        They have the names of HTTP, such as `models` and `max_open_turns`.
+        """
+        return await self.send(key_operations.configure_tenant(tenant, changes))
 
     async def list_alerts(self) -> AlertPage:
         """Return the alerts with their rules and their state now."""

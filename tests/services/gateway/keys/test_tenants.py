@@ -17,12 +17,14 @@ from tests.services.gateway.gateway_service import (
 from tests.services.gateway.keys.key_gateway import (
     CLERK,
     ROOT,
+    ROOT_KEY,
     create_key,
     open_session,
     send,
     start_key_gateway,
 )
 from tests.support.sessions.flat_pricing import create_flat_pricing
+from turnlog.client import AsyncTurnlogClient
 from turnlog.events.async_tasks import run_tasks
 from turnlog.projections.store.read.read_your_writes import wait_until_folded
 
@@ -53,6 +55,21 @@ async def test_a_tenant_without_settings_may_use_everything(bare: RunningGateway
             "keys": 1,
             "provider_keys": {},
         }
+
+
+async def test_clients_change_and_read_settings(bare: RunningGateway) -> None:
+    async with start_key_gateway(bare) as gateway:
+        tenant, key = await create_tenant(gateway, "administrator")
+        async with (
+            AsyncTurnlogClient(gateway.address, key=ROOT_KEY) as root,
+            AsyncTurnlogClient(gateway.address, key=key) as own,
+        ):
+            await root.configure_tenant(tenant, max_open_turns=3, max_waiting_turns=4)
+            left = await root.configure_tenant(tenant, max_waiting_turns=None)
+            assert (left.tenant.max_open_turns, left.tenant.max_waiting_turns) == (3, None)
+            assert (await own.fetch_tenant(tenant)).tenant.max_open_turns == 3
+            assert [each.tenant for each in (await own.list_tenants()).tenants] == [tenant]
+            assert tenant in {each.tenant for each in (await root.list_tenants()).tenants}
 
 
 async def test_settings_change_alone_and_are_removed_by_null(bare: RunningGateway) -> None:

@@ -41,8 +41,3 @@ class Principal:
     """
     expires: float | None = None
     """When it must sign in again, in seconds since 1970; None for never."""
-
-    @property
-    def is_of_installation(self) -> bool:
-        """Whether it acts for the installation: with its root key, or where nobody signs in."""
-        return self.sign_in in {"root-key", "none"}

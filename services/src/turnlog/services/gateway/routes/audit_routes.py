@@ -102,7 +102,7 @@ async def verify_log(
 
     With the root key, and where no keys are asked for, the history of the keys is verified too.
     """
-    with_installation = principal.is_of_installation
+    with_installation = principal.is_root
     lines = encode_lines(verification.verify_log(tenant, with_installation=with_installation))
     return StreamingResponse(lines, media_type=NDJSON_MEDIA_TYPE)
 
@@ -124,7 +124,7 @@ async def verify_log_against_checkpoint(
 
     The client checks the signature of the checkpoint itself.
     """
-    with_installation = principal.is_of_installation
+    with_installation = principal.is_root
     lines = encode_lines(
         verification.verify_log(tenant, checkpoint, with_installation=with_installation)
     )
@@ -139,9 +139,7 @@ async def show_checkpoint(
 
     It is refused when a hash chain is broken.
     """
-    return await verification.create_checkpoint(
-        tenant, with_installation=principal.is_of_installation
-    )
+    return await verification.create_checkpoint(tenant, with_installation=principal.is_root)
 
 
 @router.get(api_paths.CALL_PROOF, summary="Prove a call", dependencies=[record_look("proof")])
