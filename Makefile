@@ -64,7 +64,7 @@ test-quick: install $(CONTRACTS)/installed ## the tests that take less than two 
 test-long: install $(CONTRACTS)/installed ## what repeats a finding with more seeds and rounds (about an hour)
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS)
 	FAULTS=all $(BIN)/python -m pytest -n 0 tests/faults tests/services/gateway tests/properties/test_bounded_json.py \
-		tests/docs/test_recipes.py tests/docs/test_back_up_page.py tests/e2e/consumers
+		tests/docs/test_recipes.py tests/docs/test_back_up_page.py tests/e2e/consumers tests/e2e/tenants
 	FAULTS=all $(BIN)/python -m pytest -n 4 --timeout 1800 --hypothesis-profile explore tests/properties \
 		tests/projections/store/test_hour_sums.py tests/projections/store/test_same_rows.py tests/projections/store/test_source_uses.py \
 		tests/services/projector/test_rebuild.py tests/layered_prompts/test_session_invariants.py
