@@ -184,6 +184,7 @@ async def test_a_browser_signs_in_at_the_issuer_and_out(stand: Stand, chromium: 
     await chromium.wait_for("document.querySelector('.sign-in .fault')?.textContent.length > 0")
     assert await chromium.run_script("location.hash") == ""
     stand.issuer.denies = False
+    await chromium.wait_for(offered)
     await chromium.open_page(await chromium.run_script(link))
     await chromium.wait_for(f"({out}).startsWith('ada')")
     assert await chromium.run_script("document.cookie") == ""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -50,6 +51,37 @@ async def test_turns_that_are_not_folded_yet_count_once() -> None:
     await admit(limits, 13)
     with pytest.raises(Refused):
         await admit(limits)
+
+
+@dataclass
+class GatedCounter:
+    """Has each count wait until the test lets it end with what it says."""
+
+    asked: asyncio.Queue[asyncio.Future[OpenTurnCounts]] = field(
+        default_factory=asyncio.Queue[asyncio.Future[OpenTurnCounts]]
+    )
+
+    async def count_turns(self, tenant: str) -> OpenTurnCounts | None:
+        del tenant
+        answer: asyncio.Future[OpenTurnCounts] = asyncio.get_running_loop().create_future()
+        self.asked.put_nowait(answer)
+        return await answer
+
+
+async def test_a_count_that_began_earlier_and_ends_later_misses_no_turn() -> None:
+    counter = GatedCounter()
+    limits = OpenTurnLimits(counter)
+    limits.note_turn("travel", 11)
+    earlier = asyncio.create_task(limits.count_active("travel"))
+    later = asyncio.create_task(limits.count_active("travel"))
+    old, new = await counter.asked.get(), await counter.asked.get()
+    new.set_result(OpenTurnCounts(5, 0, 11))
+    assert await later == OpenTurnCounts(5, 0, 11)
+    old.set_result(OpenTurnCounts(4, 0, 10))
+    assert await earlier == OpenTurnCounts(5, 0, 10)
+    last = asyncio.create_task(limits.count_active("travel"))
+    (await counter.asked.get()).set_result(OpenTurnCounts(5, 0, 11))
+    assert await last == OpenTurnCounts(5, 0, 11)
 
 
 async def test_turns_that_are_taken_at_the_same_time_count_for_each_other() -> None:

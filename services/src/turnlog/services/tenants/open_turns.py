@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -82,6 +82,8 @@ class OpenTurnLimits:
         init=False, default_factory=dict[str, deque[_TakenTurn]]
     )
     """Turns of each limited tenant that the read models may not have folded yet."""
+    _counting: Counter[str] = field(init=False, default_factory=Counter[str])
+    """How many counts of each tenant are under way."""
     _pending: dict[str, list[TurnAdmission]] = field(
         init=False, default_factory=dict[str, "list[TurnAdmission]"]
     )
@@ -118,16 +120,29 @@ class OpenTurnLimits:
 
     async def count_active(self, tenant: str) -> OpenTurnCounts | None:
         """Return the open turns, with those that this gateway took since they were counted."""
-        counted = await self.counter.count_turns(tenant)
+        self._counting[tenant] += 1
+        try:
+            counted = await self.counter.count_turns(tenant)
+        finally:
+            self._counting -= Counter((tenant,))
         taken = self._taken.get(tenant)
         if counted is None or taken is None:
             return counted
+        self._forget_turns(tenant, taken, counted.position)
+        unfolded = sum(each.stream_sequence > counted.position for each in taken)
+        return OpenTurnCounts(counted.active + unfolded, counted.waiting, counted.position)
+
+    def _forget_turns(self, tenant: str, taken: deque[_TakenTurn], position: int) -> None:
+        """Forget turns that the read models have folded, and those that are too old to count.
+
+        A count that began earlier may end later, and does not have what was folded meanwhile.
+        """
+        is_last = tenant not in self._counting
         since = self.monotonic() - UNFOLDED_SECONDS
-        while taken and (taken[0].stream_sequence <= counted.position or taken[0].at < since):
+        while taken and (taken[0].at < since or (is_last and taken[0].stream_sequence <= position)):
             taken.popleft()
         if not taken:
             del self._taken[tenant]
-        return OpenTurnCounts(counted.active + len(taken), counted.waiting, counted.position)
 
     def note_turn(self, tenant: str, stream_sequence: int) -> None:
         """Note a turn that was appended."""
