@@ -17,8 +17,8 @@ SHARED = given(OPENED, ShareChanged(user="bo", access="read"))
 def test_sharing_records_what_changes() -> None:
     SHARED.when(ShareSession("bo", "read")).then()
     SHARED.when(ShareSession("bo", "submit")).then(ShareChanged(user="bo", access="submit"))
-    SHARED.when(ShareSession("bo", "none")).then(ShareChanged(user="bo", access="none"))
-    SHARED.when(ShareSession("cy", "none")).then()
+    SHARED.when(ShareSession("bo", None)).then(ShareChanged(user="bo", access="none"))
+    SHARED.when(ShareSession("cy", None)).then()
 
 
 def test_closed_sessions_are_shared_too() -> None:

@@ -94,6 +94,10 @@ class SessionDescribed(EventModel):
     """All metadata from now on."""
 
 
+SharedAccess = Literal["read", "submit"]
+"""What a user may do in a session of another one: read it, or take part in it."""
+
+
 class ShareChanged(EventModel):
     """The session is shared with another user, in another way than before, or no more."""
 
@@ -103,7 +107,7 @@ class ShareChanged(EventModel):
 
     user: str
     """The user who is let in."""
-    access: Literal["read", "submit", "none"]
+    access: Literal[SharedAccess, "none"]
     """What the user may do from now on; `none` ends it."""
 
 

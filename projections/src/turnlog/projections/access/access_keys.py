@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from turnlog.events.codec import decode_library_event, format_rfc3339
@@ -18,6 +19,7 @@ from turnlog.events.model.installation.access_events import (
     KeyUsed,
 )
 from turnlog.events.registry import Event, LibraryEvent
+from turnlog.projections.access.recorded_commands import record_command
 from turnlog.projections.blueprint.sent_names import format_sent_name
 
 MAX_KEYS: Final = 1_000
@@ -25,9 +27,6 @@ MAX_KEYS: Final = 1_000
 
 MAX_REVOKED_KEYS: Final = 100
 """How many revoked keys of a tenant are still listed; their events stay on the log."""
-
-MAX_COMMANDS: Final = 1_000
-"""The last commands whose repetition is recognised."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,13 +149,9 @@ def fold_access_keys(events: Iterable[RecordedEvent], before: AccessKeys) -> Acc
     for recorded in events:
         event, head = decode_library_event(recorded), recorded.head
         changed = _apply_event(by_id, event, recorded.envelope.time)
-        key, digest = recorded.envelope.commandkey, recorded.envelope.commandhash
         if changed is not None:
             changes[changed.tenant] = changes.get(changed.tenant, 0) + 1
-        if changed is not None and key is not None and digest is not None:
-            commands[key] = KeyCommandRecord(digest, changed)
-        while len(commands) > MAX_COMMANDS:
-            del commands[next(iter(commands))]
+            record_command(commands, recorded, partial(KeyCommandRecord, key=changed))
     return AccessKeys(head=head, by_id=by_id, commands_by_key=commands, changes_by_tenant=changes)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from turnlog.events.codec import decode_library_event
@@ -11,13 +12,11 @@ from turnlog.events.content import Digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import Refused
 from turnlog.events.model.installation.tenant_events import TenantConfigured
+from turnlog.projections.access.recorded_commands import record_command
 from turnlog.projections.blueprint.sent_names import quote_sent_name
 
 MAX_TENANTS: Final = 10_000
 """Most tenants that have settings: every process holds all of them."""
-
-MAX_TENANT_COMMANDS: Final = 1_000
-"""The last commands whose repetition is recognised."""
 
 ANY_SUFFIX: Final = "*"
 """What a model pattern ends with that allows every name which begins with the rest."""
@@ -144,9 +143,5 @@ def fold_tenants(
             changed_by=recorded.envelope.actor,
         )
         by_name[event.tenant] = settings
-        key, digest = recorded.envelope.commandkey, recorded.envelope.commandhash
-        if key is not None and digest is not None:
-            commands[key] = TenantCommandRecord(digest, settings)
-        while len(commands) > MAX_TENANT_COMMANDS:
-            del commands[next(iter(commands))]
+        record_command(commands, recorded, partial(TenantCommandRecord, settings=settings))
     return InstallationTenants(head=head, by_name=by_name, commands_by_key=commands)

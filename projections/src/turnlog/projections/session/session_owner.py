@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from turnlog.events.envelope import USER_ACTOR_PREFIX, RecordedEvent
-from turnlog.events.model.session_events import SessionOpened
+from turnlog.events.model.session_events import SessionOpened, SharedAccess
 
 
 def find_owner(recorded: RecordedEvent, event: SessionOpened) -> str | None:
@@ -22,4 +21,5 @@ class ShareSession:
     """Say what another user may do in the session."""
 
     user: str
-    access: Literal["read", "submit", "none"]
+    access: SharedAccess | None
+    """What the user may do from now on; None ends it."""

@@ -17,7 +17,7 @@ from pydantic import JsonValue
 from turnlog.events.content import Digest
 from turnlog.events.envelope import ChainHead
 from turnlog.events.model.prompt_events import PromptFile
-from turnlog.events.model.session_events import BlueprintRef, SessionOrigin
+from turnlog.events.model.session_events import BlueprintRef, SessionOrigin, SharedAccess
 from turnlog.events.model.tool_events import ToolsSnapshotted
 from turnlog.events.model.turn_events import TurnRole
 from turnlog.projections.session.open_turn import OpenTurn, TurnSubmission
@@ -295,9 +295,7 @@ class SessionState:
     """The application's own values."""
     owner: str | None = None
     """The user whose session it is; None for one that belongs to no user."""
-    shares: dict[str, Literal["read", "submit"]] = field(
-        default_factory=dict[str, Literal["read", "submit"]]
-    )
+    shares: dict[str, SharedAccess] = field(default_factory=dict[str, SharedAccess])
     """The other users whom it is shared with, and what each may do."""
 
     @property

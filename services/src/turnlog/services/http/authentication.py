@@ -84,6 +84,9 @@ class OpenRequests:
             return
         settings = await self.tenants.load_settings(principal.tenant)
         budget = self.limits.create_body_budget(principal, settings.body_bytes_per_minute)
+        if not budget.shares:
+            yield receive
+            return
         budget.reserve_bytes(size)
 
         async def receive_counted() -> Message:

@@ -171,11 +171,15 @@ def list_permissions(principal: Principal) -> Sequence[Permission]:
 
 def has_permission(principal: Principal, permission: Permission) -> bool:
     """Return whether a principal may do something."""
-    if principal.is_read_only and not permission.endswith(":read"):
+    if principal.is_read_only and not _changes_nothing(permission):
         return False
     if permission in ROOT_PERMISSIONS:
         return principal.is_root
     return any(permission in ROLE_PERMISSIONS[role] for role in principal.roles)
+
+
+def _changes_nothing(permission: Permission) -> bool:
+    return permission.endswith(":read")
 
 
 def find_permission(path: str, method: str) -> Permission | None:
@@ -220,4 +224,4 @@ def is_within_token(principal: Principal, path: str, session: str | None) -> boo
 
 def is_within_share(access: ShareAccess, path: str, needed: Permission) -> bool:
     """Return whether a user whom a session is shared with may call a route of it."""
-    return path not in PATHS_OUT_OF_SESSION and (access == "submit" or needed.endswith(":read"))
+    return path not in PATHS_OUT_OF_SESSION and (access == "submit" or _changes_nothing(needed))

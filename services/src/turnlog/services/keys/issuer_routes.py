@@ -1,7 +1,7 @@
 """Routes by which a browser signs in at an issuer and comes back.
 
 Browsers are sent to them, and no client is: they are in no description of the API.
-They answer with a redirect whatever happens, because a person sees what they answer: what went
+They answer with a redirect, whatever happens, because a person sees what they answer: what went
 wrong is in the address of the page, which says it in words.
 """
 
@@ -14,10 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import RedirectResponse
 
 from turnlog.contract import api_paths
-from turnlog.contract.installation.key_payloads import SignInWays
 from turnlog.events.errors import Refused, TurnlogError, Unavailable
 from turnlog.services.http.authentication import OpenRequests
-from turnlog.services.identity.authenticator import KEY_COOKIE, Authenticator
+from turnlog.services.http.credential_cookie import set_credential_cookie
 
 if TYPE_CHECKING:  # PyJWT is loaded only where an issuer is configured.
     from turnlog.services.identity.issuer_sign_in import IssuerSignIn
@@ -47,17 +46,6 @@ class IssuerAnswer(BaseModel):
     """What the browser was sent there with."""
     error: Annotated[str, Field(max_length=200)] | None = None
     """Why there is no code."""
-
-
-@router.get(api_paths.SIGN_IN, summary="List the ways to sign a browser in")
-async def list_sign_in_ways(request: Request) -> SignInWays:
-    """Return how a browser may sign in, for a page that nobody has signed in to yet."""
-    authenticator = _get_authenticator(request)
-    sign_in = authenticator.oidc.sign_in if authenticator.oidc else None
-    return SignInWays(
-        key=authenticator.settings.root_key is not None,
-        issuer=None if sign_in is None else sign_in.terms.issuer,
-    )
 
 
 @router.get(api_paths.SIGN_IN_AT_ISSUER, include_in_schema=False)
@@ -99,13 +87,7 @@ async def _finish_sign_in(request: Request, code: str, state: str) -> RedirectRe
     signed_in = await sign_in.finish(pending, state, code)
     response = RedirectResponse(f"/{pending.place}", 303, {"Cache-Control": "no-store"})
     _set_cookie(response, page, "", seconds=0)
-    response.set_cookie(
-        KEY_COOKIE,
-        signed_in.token,
-        secure=_is_encrypted(page),
-        httponly=True,
-        samesite="strict",
-    )
+    set_credential_cookie(response, signed_in.token, is_encrypted=_is_encrypted(page))
     return response
 
 
@@ -135,17 +117,13 @@ def _create_failure(failure: SignInFailure) -> RedirectResponse:
     return RedirectResponse(f"/#sign-in-{failure}", 303, {"Cache-Control": "no-store"})
 
 
-def _get_authenticator(request: Request) -> Authenticator:
-    open_requests: OpenRequests = request.app.state.open_requests
-    return open_requests.authenticator
-
-
 def _require_sign_in(request: Request) -> IssuerSignIn:
-    authenticator = _get_authenticator(request)
-    if authenticator.oidc is None or authenticator.oidc.sign_in is None:
+    open_requests: OpenRequests = request.app.state.open_requests
+    oidc = open_requests.authenticator.oidc
+    if oidc is None or oidc.sign_in is None:
         raise Refused(
             "unknown-route",
             "this service sends nobody to an issuer",
             fix="sign in with a key, or set TURNLOG_OIDC_CLIENT_ID at the gateway",
         )
-    return authenticator.oidc.sign_in
+    return oidc.sign_in

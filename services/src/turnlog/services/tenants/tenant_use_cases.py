@@ -26,9 +26,6 @@ from turnlog.services.identity.permissions import has_permission
 from turnlog.services.identity.principals import Principal
 from turnlog.services.identity.tenant_service import TenantService
 
-_LISTS: Final = ("models",)
-"""The settings that requests have as lists, and events as tuples."""
-
 _PROVIDER: Final = re.compile(r"[a-z0-9_]{1,64}")
 """What a model's name begins with, before the slash."""
 
@@ -95,10 +92,13 @@ def _hide_places(principal: Principal, view: TenantView) -> TenantView:
 
 
 def _read_value(form: ConfigureTenantRequest, name: str) -> object:
-    value = getattr(form, name)
-    if name == "provider_keys":
-        return _check_places(value or {})
-    return tuple(value) if name in _LISTS and value is not None else value
+    match name:
+        case "provider_keys":
+            return _check_places(form.provider_keys or {})
+        case "models":
+            return None if form.models is None else tuple(form.models)
+        case _:
+            return getattr(form, name)
 
 
 def _check_places(places: Mapping[str, str]) -> Mapping[str, str]:

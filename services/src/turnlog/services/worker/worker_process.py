@@ -15,6 +15,7 @@ from turnlog.events.jetstream.jetstream_client import JetStreamClient
 from turnlog.projections.session.state import IdempotencyRecord, SessionState
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS, BlueprintFolders
 from turnlog.services.extensions.mcp_servers_file import load_tools_file
+from turnlog.services.identity.tenant_service import TenantService
 from turnlog.services.integrity.folded_positions import PeerPositions
 from turnlog.services.integrity.log_guard import LogGuard
 from turnlog.services.integrity.log_health import create_log_checks
@@ -68,23 +69,18 @@ async def run_worker(
     """
     servers = _create_tool_servers(settings)
     async with connect_components(settings, "worker", ending, client=client) as parts:
-        positions = PeerPositions(parts.connection)
-        guard = LogGuard(
-            log=parts.log, library=parts.library, positions=positions, tenant=settings.tenant
-        )
-        record = RecordWatch(parts.connection)
-        model = _create_model(settings)
+        guard, record = _create_guard(settings, parts), RecordWatch(parts.connection)
+        model, tenants = _create_model(settings), parts.create_tenant_service()
         answering = _build_turn_runner(
-            settings,
-            _guard_appends(parts, guard),
-            model,
-            servers,
+            settings=settings,
+            parts=_guard_appends(parts, guard),
+            model=model,
+            servers=servers,
+            tenants=tenants,
             is_alone=client is not None,
         )
-        durable = await _open_queue(settings, parts)
-        if answering.is_alone:
-            await durable.redeliver_pending()
-        broker = _build_slots(settings, parts, answering)
+        durable = await _open_queue(settings, parts, is_alone=answering.is_alone)
+        broker = _build_slots(settings, parts, answering, tenants)
         shared: HealthChecks = {
             "durable": durable.fetch_settled_sequence,
             "turns": broker.require_listening,
@@ -117,6 +113,15 @@ async def run_worker(
             await model.close()
 
 
+def _create_guard(settings: WorkerSettings, parts: ProcessComponents) -> LogGuard:
+    return LogGuard(
+        log=parts.log,
+        library=parts.library,
+        positions=PeerPositions(parts.connection),
+        tenant=settings.tenant,
+    )
+
+
 def _guard_appends(parts: ProcessComponents, guard: LogGuard) -> ProcessComponents:
     return replace(
         parts,
@@ -125,7 +130,9 @@ def _guard_appends(parts: ProcessComponents, guard: LogGuard) -> ProcessComponen
     )
 
 
-async def _open_queue(settings: WorkerSettings, parts: ProcessComponents) -> QueueKeeper:
+async def _open_queue(
+    settings: WorkerSettings, parts: ProcessComponents, *, is_alone: bool
+) -> QueueKeeper:
     durable = QueueKeeper(
         connection=parts.connection,
         identity=await parts.log.get_identity(settings.tenant),
@@ -133,14 +140,19 @@ async def _open_queue(settings: WorkerSettings, parts: ProcessComponents) -> Que
         redelivery_wait=compute_redelivery_wait(settings.ack_wait),
     )
     await durable.wait_for_consumer()
+    if is_alone:
+        await durable.redeliver_pending()
     return durable
 
 
 def _build_slots(
-    settings: WorkerSettings, parts: ProcessComponents, answering: TurnRunner
+    settings: WorkerSettings,
+    parts: ProcessComponents,
+    answering: TurnRunner,
+    tenants: TenantService,
 ) -> TurnBroker:
     """Build the slots, which the tenants that have settings or keys share."""
-    tenants, keys = parts.create_tenant_service(), parts.create_access_key_service()
+    keys = parts.create_access_key_service()
 
     async def list_tenants() -> Collection[str]:
         return {*await tenants.list_names(), *await keys.list_tenants()}
@@ -176,15 +188,13 @@ def _build_turn_runner(
     parts: ProcessComponents,
     model: ModelRouter,
     servers: WorkerToolServers,
+    tenants: TenantService,
     *,
     is_alone: bool,
 ) -> TurnRunner:
     sessions = parts.create_command_handler(NoOlderCommands())
     library = BlueprintFolders((*settings.blueprints, SHIPPED_BLUEPRINTS))
-    inputs, tenants = (
-        parts.create_prompt_input_loader(sessions, settings),
-        parts.create_tenant_service(),
-    )
+    inputs = parts.create_prompt_input_loader(sessions, settings)
     return TurnRunner(
         name=f"{socket.gethostname()}-{os.getpid()}",
         sessions=sessions,

@@ -225,12 +225,12 @@ def share_session(state: SessionState, command: ShareSession) -> NewEvents:
     if command.user == state.owner:
         detail = "it is that user's own session"
         raise Refused("invalid", detail, field="user", fix="name another user")
-    if state.shares.get(command.user, "none") == command.access:
+    if state.shares.get(command.user) == command.access:
         return ()
     if command.user not in state.shares and len(state.shares) >= MAX_SHARES:
         detail = f"the session is shared with {MAX_SHARES} users, the most there may be"
         raise Refused("invalid", detail, field="user", fix="end the sharing with another one first")
-    return (ShareChanged(user=command.user, access=command.access),)
+    return (ShareChanged(user=command.user, access=command.access or "none"),)
 
 
 def _has_title(state: SessionState, title: str) -> bool:

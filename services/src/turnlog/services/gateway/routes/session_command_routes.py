@@ -89,7 +89,7 @@ async def end_sharing(
     session: str, user: SharedUser, caller: CallerIdentity, steering: Steering, response: Response
 ) -> CommandResult:
     """End what a user may do in a session that was shared; streams that the user reads end too."""
-    done = await steering.share_session(caller.create_caller(), session, user, "none")
+    done = await steering.share_session(caller.create_caller(), session, user, None)
     return tag_body(response, done)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Literal
 
 from pydantic import JsonValue
 
@@ -20,6 +19,7 @@ from turnlog.contract.session_requests import (
     RedactReplyRequest,
 )
 from turnlog.contract.turn_payloads import CloseResult, CommandResult
+from turnlog.contract.value_names import ShareAccess
 from turnlog.events.errors import Refused
 from turnlog.events.model.redaction_events import OPERATOR_RULE
 from turnlog.events.model.retrieval_events import KnowledgeRetrieved, RetrievalCandidate
@@ -132,7 +132,7 @@ class SessionSteering:
         return await self.handle_request(caller, session, request, build)
 
     async def share_session(
-        self, caller: Caller, session: str, user: str, access: Literal["read", "submit", "none"]
+        self, caller: Caller, session: str, user: str, access: ShareAccess | None
     ) -> CommandResult:
         """Let another user read a session or take part in it, or end that."""
         return await self._handle(caller, session, ShareSession(user, access))
