@@ -2,8 +2,8 @@
 
 Importing takes three seconds, and litellm five more: longer than most tests. All pytest processes
 of a run share the fork server, which the first of them starts that needs it, and which ends with
-the run. A command is a fork of a fork: the first one supervises the second, passes signals on to
-it, reports how it ended, and kills it when whoever asked for it is gone.
+the run. A command is a fork: the server passes signals on to it, reports how it ended, and kills
+it when whoever asked for it is gone.
 
 The pytest processes of `-n` are forks too, of a second server: the first one's fork, which has
 imported the tests in addition (`forked_workers`).
@@ -11,7 +11,9 @@ imported the tests in addition (`forked_workers`).
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
+import gc
 import marshal
 import os
 import runpy
@@ -27,10 +29,13 @@ import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple, NoReturn, TextIO
+
+from turnlog.services.platform.gc_control import freeze_live_objects
 
 _FOLDER_VARIABLE = "TEST_FORK_SERVER"
 """Where a test process finds the folder of its fork server; Turnlog refuses unknown `TURNLOG_*`."""
@@ -43,6 +48,11 @@ _FORKED_WORKERS = "tests.support.processes.forked_workers"
 
 _LENGTH = struct.Struct("!I")
 """What a request begins with: its length, sent along with the standard streams."""
+
+_LARGE_PAGE = 2 * 1024 * 1024
+
+_COLLAPSE = 25
+"""`MADV_COLLAPSE`, which Linux has since 6.1: put the memory of a range into one large page."""
 
 WORKERS_SOCKET = "workers"
 """The file name of the address whose forks are pytest processes."""
@@ -131,7 +141,10 @@ def main() -> None:
     commands, *workers = map(int, listed.split(","))
     if os.fork():
         return
+    gc.disable()
     import_module(_PRELOADED_MODULES)
+    gc.enable()
+    _prepare_forks()
     if not workers:
         _serve_requests(commands, int(run), _run_turnlog)
     elif os.fork():
@@ -143,47 +156,110 @@ def main() -> None:
         _serve_requests(workers[0], int(run), _run_source)
 
 
+def _prepare_forks() -> None:
+    """Make the forks of this process cheap, now that it has imported what they need.
+
+    A fork copies the table of the pages: 20 ms of processor time with small pages, 4 with large
+    ones, which a system that has none simply refuses. The first full collection in a fork would
+    copy every page that has an object, which takes half a second.
+    """
+    gc.collect()
+    freeze_live_objects()
+    madvise = ctypes.CDLL(None).madvise
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        bounds, access, _, _, _, *file = line.split()
+        if access != "rw-p" or file not in ([], ["[heap]"]):
+            continue
+        first, last = (int(bound, 16) // _LARGE_PAGE for bound in bounds.split("-"))
+        for page in range(first + 1, last):
+            madvise(ctypes.c_void_p(page * _LARGE_PAGE), ctypes.c_size_t(_LARGE_PAGE), _COLLAPSE)
+
+
+@dataclass(slots=True)
+class _RunningCommand:
+    """A fork that runs a command, and the connection of whoever asked for it."""
+
+    pid: int
+    connection: socket.socket
+    is_wanted: bool = True
+
+    def pass_signals(self) -> None:
+        """Pass on the signals that were sent."""
+        numbers = b""
+        with suppress(OSError):
+            numbers = self.connection.recv(64)
+        self.is_wanted = bool(numbers)
+        # Whoever is gone that asked for a command takes it along.
+        for number in numbers or [signal.SIGKILL]:
+            os.kill(self.pid, number)
+
+    def report_exit(self) -> None:
+        code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        with suppress(OSError):
+            self.connection.sendall(NUMBER.pack(code))
+        self.connection.close()
+
+
 def _serve_requests(number: int, run: int, program: Callable[[CommandRequest], None]) -> None:
-    """Run the program in a fork for each request on a listening socket."""
-    with socket.socket(fileno=number) as listener, suppress(ProcessLookupError):
-        ended = os.pidfd_open(run)
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-        watched: tuple[int | socket.socket, ...] = (ended, listener)
-        while ended not in select.select(watched, (), ())[0]:
-            connection, _ = listener.accept()
-            if not os.fork():
-                listener.close()
-                os.close(ended)
-                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                _supervise_command(connection, program)
-            connection.close()
+    """Run the program in a fork for each request, and supervise the forks until all have ended.
+
+    One process supervises them all: a fork of one that has imported everything is not cheap.
+    """
+    listener = socket.socket(fileno=number)
+    running: dict[int, _RunningCommand] = {}
+    ended = _open_process(run)
+    served = {number, ended}
+    while served or running:
+        asking = {each.connection.fileno(): each for each in running.values() if each.is_wanted}
+        ready = {*select.select((*served, *running, *asking), (), ())[0]}
+        for each in ready & asking.keys():
+            asking[each].pass_signals()
+        for each in ready & running.keys():
+            running.pop(each).report_exit()
+            os.close(each)
+        if ended in ready:
+            served.clear()
+        elif number in ready and (command := _accept_command(listener, ended, running, program)):
+            running[_open_process(command.pid)] = command
 
 
-def _supervise_command(
-    connection: socket.socket, program: Callable[[CommandRequest], None]
-) -> NoReturn:
-    """Fork a command, pass signals on to it, and report how it ended."""
-    head, streams, _, _ = socket.recv_fds(connection, _LENGTH.size, 3)
-    (length,) = _LENGTH.unpack(head)
-    request = CommandRequest(*marshal.loads(connection.recv(length, socket.MSG_WAITALL)))  # noqa: S302
+def _open_process(pid: int) -> int:
+    """Return a descriptor that is readable once a process has ended."""
+    try:
+        return os.pidfd_open(pid)
+    except ProcessLookupError:
+        return os.open(os.devnull, os.O_RDONLY)
+
+
+def _accept_command(
+    listener: socket.socket,
+    ended: int,
+    running: Mapping[int, _RunningCommand],
+    program: Callable[[CommandRequest], None],
+) -> _RunningCommand | None:
+    """Fork the command that is asked for next; None if whoever asked was killed meanwhile."""
+    connection, _ = listener.accept()
+    try:
+        head, streams, _, _ = socket.recv_fds(connection, _LENGTH.size, 3)
+        (length,) = _LENGTH.unpack(head)
+        request = CommandRequest(*marshal.loads(connection.recv(length, socket.MSG_WAITALL)))  # noqa: S302
+    except (OSError, EOFError, ValueError, struct.error):
+        connection.close()
+        return None
     child = os.fork()
     if not child:
         connection.close()
+        listener.close()
+        for each, command in running.items():
+            os.close(each)
+            command.connection.close()
+        os.close(ended)
         _run_as_program(streams, request, program)
     for stream in streams:
         os.close(stream)
-    exited = os.pidfd_open(child)
-    watched: tuple[int | socket.socket, ...] = (exited, connection)
     with suppress(OSError):
         connection.sendall(NUMBER.pack(child))
-    while exited not in select.select(watched, (), ())[0]:
-        # Whoever is gone that asked for a command takes it along.
-        for number in connection.recv(64) or [signal.SIGKILL]:
-            os.kill(child, number)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    with suppress(OSError):
-        connection.sendall(NUMBER.pack(code))
-    os._exit(0)
+    return _RunningCommand(child, connection)
 
 
 def _run_as_program(
