@@ -6,15 +6,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import redirect_stdout, suppress
+from io import StringIO
 from pathlib import Path
 
-from typer.testing import CliRunner
-
 from turnlog.services.cli.command_index import COMMAND_SECTIONS, CommandSection
-from turnlog.services.cli.main import build_app
+from turnlog.services.cli.main import build_command
 
 TARGET = Path(__file__).parents[1] / "reference" / "command-line.md"
-WIDTH = "90"
+WIDTH = 80
 HEAD = """\
 # The command line
 
@@ -51,8 +51,9 @@ def _section(section: CommandSection) -> Iterator[str]:
 
 def _help(name: str) -> str:
     words = [*name.split(), "--help"]
-    result = CliRunner().invoke(build_app(), words, prog_name="turnlog", env={"COLUMNS": WIDTH})
-    lines = (line.rstrip() for line in result.output.splitlines())
+    with redirect_stdout(StringIO()) as output, suppress(SystemExit):
+        build_command()(words, prog_name="turnlog", terminal_width=WIDTH)
+    lines = (line.rstrip() for line in output.getvalue().splitlines())
     return "\n".join(lines) + "\n"
 
 

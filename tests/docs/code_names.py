@@ -21,6 +21,16 @@ def list_product_modules() -> list[Path]:
     return [file for member in MEMBERS for file in (ROOT / member / "src").rglob("*.py")]
 
 
+@cache
+def list_product_names() -> frozenset[str]:
+    """List the names that any module of the product defines, without those of their classes."""
+    return frozenset(
+        name.rpartition(".")[2]
+        for module in list_product_modules()
+        for name in list_defined_names(module)
+    )
+
+
 def expand_path(path: str) -> Path:
     """Return the file that a page means: below `src/turnlog/` of its member, or below the root."""
     member = "client" if path.startswith("contract/") else path.partition("/")[0]

@@ -7,6 +7,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import cast
 
@@ -109,6 +110,7 @@ def test_every_page_is_reachable_from_the_readme(page: Path) -> None:
     assert page in find_linked_pages(list_pages()[0])
 
 
+@cache
 def find_linked_pages(start: Path) -> set[Path]:
     found, new = {start}, {start}
     while new:

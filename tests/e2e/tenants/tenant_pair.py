@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import httpx
 
+from tests.faults.suite_extent import RUN_EVERYTHING
 from tests.support.processes.separate_roles import SeparateRoles, run_separate_roles
 from tests.support.servers.model_behaviours import EchoAnswer
 from tests.support.servers.openai_server import OpenAIServer
@@ -32,6 +33,9 @@ SETTINGS: Final = {
 }
 
 NAMES: Final = ("travel", "review")
+
+TRYING_NAMES: Final = NAMES if RUN_EVERYTHING else NAMES[:1]
+"""The tenants that try each request; both are made alike, so the suite sends those of one."""
 
 EVERY_ROLE: Final = "every-role"
 

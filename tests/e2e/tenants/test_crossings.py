@@ -19,6 +19,7 @@ import pytest
 
 from tests.e2e.tenants.tenant_pair import (
     NAMES,
+    TRYING_NAMES,
     UNIQUE_PLACES,
     PairedTenant,
     TenantPair,
@@ -145,7 +146,7 @@ async def send_both(
 
 
 @pytest.mark.parametrize("request_", [*iterate_reads(), *iterate_commands()], ids=str)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", TRYING_NAMES)
 async def test_naming_what_another_tenant_has_tells_nothing_of_it(
     pair: TenantPair, name: str, request_: CrossingRequest
 ) -> None:

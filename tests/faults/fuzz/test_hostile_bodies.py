@@ -2,7 +2,8 @@
 
 The bodies are built from the published OpenAPI: each field of each body in turn has a value that is
 as large, as deep or as wide as the limit of a body allows. With FAULTS=all all of them are sent and
-the loop is measured; the suite sends those of each route's first field.
+the loop is measured; the suite sends those of each route's first field, of a quarter of the limit
+except to one route for each limit, since every route has the same reader of bodies.
 """
 
 from __future__ import annotations
@@ -86,6 +87,9 @@ ROUTES: Final = {
 
 LARGE_BODIES: Final = {api_paths.IMPORT_SEGMENTS, api_paths.IMPORT_KNOWLEDGE, api_paths.WHAT_IF}
 
+WHOLE_BODIES: Final = {api_paths.SEARCH_KNOWLEDGE, api_paths.IMPORT_KNOWLEDGE}
+"""The routes whose bodies reach the limit in the suite too, one for each limit."""
+
 ROOM: Final = 2_000
 """Bytes for the other fields of a body."""
 
@@ -125,6 +129,8 @@ async def test_hostile_bodies_of_a_route_hold_no_loop(gateway: RunningGateway, r
     path = re.sub(r"\{(\w+)\}", lambda name: session if name[1] == "session" else "1", template)
     is_large = template in LARGE_BODIES
     limit = gateway.settings.import_limit if is_large else gateway.settings.body_limit
+    if not RUN_EVERYTHING and template not in WHOLE_BODIES:
+        limit //= 4
     for name, body in build_bodies(template, schema, limit):
         assert len(body) <= limit, name
         async with check_loop_holds(f"{route} {name}"):

@@ -3,10 +3,6 @@ from __future__ import annotations
 import runpy
 from pathlib import Path
 
-import pytest
-
-pytestmark = pytest.mark.slow("commands run against a service of their own")
-
 DOCS = Path(__file__).parents[3] / "docs"
 
 

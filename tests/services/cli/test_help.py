@@ -3,7 +3,8 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cache
 from importlib import import_module
 from importlib.metadata import packages_distributions, requires
 from inspect import isfunction
@@ -46,12 +47,18 @@ def list_brought_libraries(*distributions: str) -> frozenset[str]:
     return find_packages(texts)
 
 
+@cache
+def list_installed_packages() -> Mapping[str, list[str]]:
+    """List the packages to import, with the distributions that bring them, from all metadata."""
+    return packages_distributions()
+
+
 def find_packages(requirements: set[str]) -> frozenset[str]:
     """Find the packages to import of distributions that are named as requirements."""
     names = {normalize_name(re.split(r"[^\w.-]", text)[0]) for text in requirements}
     return frozenset(
         library
-        for library, owners in packages_distributions().items()
+        for library, owners in list_installed_packages().items()
         if names & {normalize_name(owner) for owner in owners}
     )
 

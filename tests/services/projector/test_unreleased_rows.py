@@ -7,6 +7,7 @@ import asyncio
 import pytest
 from sqlalchemy import text
 
+from tests.faults.suite_extent import RUN_EVERYTHING
 from tests.projections.store.unreleased_databases import (
     append_stories,
     create_unreleased_schema,
@@ -32,6 +33,9 @@ CACHE_WRITES = [column.name for column in ATTEMPTS.c if column.name != "build"].
     "cache_write_tokens"
 )
 
+POSTGRES_REVISIONS = UNRELEASED_REVISIONS if RUN_EVERYTHING else UNRELEASED_REVISIONS[::10]
+"""Those that the suite rebuilds from on Postgres too; it migrates there from each of them."""
+
 LATER_COLUMNS = {"child_turns": 5, "turn_votes": 4, "turns": 7}
 """Tables with columns of a later revision, and how many columns they had before."""
 
@@ -56,7 +60,14 @@ async def wait_until_rebuilt(running: ProjectorRunner) -> None:
 
 
 @pytest.mark.slow("rows are built many times over, on both databases")
-@pytest.mark.parametrize("revision", UNRELEASED_REVISIONS)
+@pytest.mark.parametrize(
+    ("database_url", "revision"),
+    [
+        *(("sqlite", revision) for revision in UNRELEASED_REVISIONS),
+        *(("postgres", revision) for revision in POSTGRES_REVISIONS),
+    ],
+    indirect=["database_url"],
+)
 async def test_projector_rebuilds_the_rows_of_every_unreleased_revision(
     database_url: str, log: MemoryLog, revision: str
 ) -> None:

@@ -42,7 +42,7 @@ CHECKS: Final = [
 ]
 
 CALM: Final = settings(
-    max_examples=500 if os.environ.get("FAULTS") == "all" else 5,
+    max_examples=500 if os.environ.get("FAULTS") == "all" else 3,
     derandomize=True,
     database=None,
     deadline=None,
