@@ -23,11 +23,14 @@ async def provider() -> AsyncIterator[OpenAIServer]:
         yield server
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def up(
     provider: OpenAIServer, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[TurnlogUp]:
-    """The whole service in one process, started once for all tests that do not end it."""
+    """The whole service in one process, started once for the tests of a file that do not end it.
+
+    Its start takes what it takes to idle for ten seconds, which it would do to the end of the run.
+    """
     async with (
         run_process_host(tmp_path_factory.mktemp("up"), build_settings(provider)) as host,
         run_turnlog_up(host) as running,

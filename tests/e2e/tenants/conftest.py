@@ -1,4 +1,4 @@
-"""The pair of tenants, started once for all tests of this folder."""
+"""The pair of tenants, started once for the tests of a file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.e2e.tenants.tenant_pair import TenantPair, run_tenant_pair
 from tests.support.servers.postgres_server import PostgresServer
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def pair(
     postgres_server: PostgresServer, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[TenantPair]:

@@ -9,14 +9,14 @@ import pytest
 
 from tests.support.sessions.prepared_database import open_prepared_store
 from turnlog.projections.store.engine import ReadModelStore, open_store
-from turnlog.projections.store.schema.schema_migration import prepare_schema
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'rows.db'}"
-    return str(request.getfixturevalue("postgres_url"))
+    has_tables = "store" in request.fixturenames
+    return str(request.getfixturevalue("prepared_postgres_url" if has_tables else "postgres_url"))
 
 
 @pytest.fixture
@@ -25,6 +25,5 @@ async def store(database_url: str) -> AsyncIterator[ReadModelStore]:
         opened = await open_prepared_store(Path(database_url.removeprefix("sqlite:///")))
     else:
         opened = open_store(database_url)
-        await prepare_schema(opened)
     yield opened
     await opened.close()
