@@ -53,7 +53,8 @@ run: install ## start everything and play the demo (ARGS=--exit ends after the s
 # Seven processes, however many cores there are: each has servers of its own, and half of a test's time
 # is waiting for a process to start. One more costs a second of processor time and its servers. They are forks of one that has imported the tests (forked_workers).
 # --dist loadfile: the tests of one file share what the file starts.
-# --no-loadscope-reorder: the slow files come first in the alphabet, and no process waits for one at the end.
+# --no-loadscope-reorder: the slow files come first in the alphabet, after the simulation (tests/conftest.py), and no process waits
+# for one at the end.
 test: install $(CONTRACTS)/installed ## run the whole suite (ARGS=tests/events for a part of it)
 	$(BIN)/python -m pytest -n 7 --dist loadfile --no-loadscope-reorder $(ARGS)
 

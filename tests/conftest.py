@@ -53,7 +53,7 @@ QUICK_SECONDS = 2.0
 MAX_LISTED = 20
 """How many tests without the mark a run lists at most, the longest first."""
 
-SIMULATION = Path(__file__).parent / "simulation"
+SIMULATION = "tests/simulation/"
 
 COLLECTOR_THRESHOLDS = (20_000, 20, 20)
 """By default a collection follows on every 700 objects, many of which a single test creates."""
@@ -114,7 +114,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     It computes and never waits: at the end, few processes would have anything else to do meanwhile.
     """
-    items.sort(key=lambda item: SIMULATION not in item.path.parents)
+    items.sort(key=lambda item: not item.nodeid.startswith(SIMULATION))
     for item in items:
         for marker in item.iter_markers("slow"):
             if len(marker.args) != 1 or not isinstance(marker.args[0], str):
