@@ -325,8 +325,8 @@ class _PageWriter:
 
     def _iterate_families(self) -> Iterator[str]:
         by_family: dict[str, list[type[BaseModel]]] = {}
-        for kind in EVENT_TYPES.values():
-            by_family.setdefault(kind.leaf.partition(".")[0], []).append(kind)
+        for known in EVENT_TYPES.values():
+            by_family.setdefault(known.leaf.partition(".")[0], []).append(known)
         by_family["segment library"] = list(get_args(SegmentEvent))
         by_family["knowledge"] = list(get_args(KnowledgeEvent))
         by_family["prompt override"] = list(get_args(OverrideEvent))

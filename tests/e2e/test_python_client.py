@@ -223,6 +223,10 @@ async def test_session_commands_of_the_client_take_effect(
     await session.exclude_turn(1)
     (turn,) = (await session.fetch_history()).turns
     assert (turn.reply, turn.redacted, turn.excluded) == ("(withheld)", True, True)
+    await session.redact_text(1, "a word", pattern="me|us", replacement="-")
+    await session.redact_text(1, "all", spans=[(0, 4)], with_reply=True)
+    (turn,) = (await session.fetch_history()).turns
+    assert (turn.text, turn.text_withheld) == ("[withheld] -.", "all")
     await session.restore_turn(1)
     fork = await session.fork_session(redacted.sequence)
     assert fork.session != session.session

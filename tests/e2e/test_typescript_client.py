@@ -252,6 +252,7 @@ async def test_client_manages_knowledge_quotas_and_usage(
         [1, 1],
         "completed",
         1,
+        [["[withheld]-o", "all of it", True]],
         [True, "not-retrieved"],
         [[["requests_per_day", 1]], True],
         1,

@@ -23,10 +23,10 @@ from turnlog.projections.session.commands import (
     Command,
     ExcludeTurn,
     RecordChoice,
-    RedactReply,
     RestoreTurn,
     SendSignal,
 )
+from turnlog.projections.session.turn_commands import RedactReply
 from turnlog.services.worker.model.model_types import ModelFailure
 
 RequestKind = Literal["say", "choose", "signal", "redact", "exclude", "restore", "cancel"]

@@ -154,7 +154,11 @@ async def test_t1_layers_are_in_order_joined_by_a_blank_line_and_absent_ones_lea
     assert tutor_service.sent["messages"][0]["content"] == expected
     parts = (await tutor_service.fetch_prompt(session, "1.1"))["manifest"]["parts"]
     absent = {part["layer"]: part["rule"] for part in parts if part["treatment"] == "absent"}
-    assert absent == {"provider": "nothing to say", "redaction_note": "when reply_redacted"}
+    assert absent == {
+        "provider": "nothing to say",
+        "redaction_note": "when reply_redacted",
+        "withdrawn_note": "when text_redacted",
+    }
 
 
 async def test_t2_prompt_file_is_that_of_the_task_or_the_default_and_provider_file_task_only(

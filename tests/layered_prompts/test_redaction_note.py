@@ -17,7 +17,8 @@ from tests.layered_prompts.tutor_service import FORBIDDEN, NOTE
 from tests.layered_prompts.tutor_sessions import load_shipped_material
 from tests.simulation.processes.simulated_loop import run_immediately
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
-from turnlog.projections.session.commands import ExcludeTurn, RedactReply
+from turnlog.projections.session.commands import ExcludeTurn
+from turnlog.projections.session.turn_commands import RedactReply
 from turnlog.services.platform import concurrency
 from turnlog.services.worker.model.model_types import ModelFailure, ModelRequest
 

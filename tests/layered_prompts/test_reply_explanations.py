@@ -51,11 +51,11 @@ async def test_t14_why_names_each_layer_of_the_exact_prompt_and_its_events(
     found = {each["part"]["layer"]: each for each in parts}
     assert [*found] == [
         "persona", "behaviour", "safety", "provider", "task", "safety_config", "language",
-        "student_path", "redaction_note", "history", "input",
+        "student_path", "redaction_note", "withdrawn_note", "history", "input",
     ]  # fmt: skip
     assert {name: " ".join(list_events(each["by"])) for name, each in found.items()} == {
         **dict.fromkeys(("persona", "behaviour", "safety"), "prompts-snapshotted"),
-        "provider": "",
+        **dict.fromkeys(("provider", "withdrawn_note"), ""),
         **dict.fromkeys(("task", "safety_config", "language"), "session-opened"),
         **dict.fromkeys(("student_path", "redaction_note"), "session-opened"),
         "history": "turn-submitted reply-redacted",

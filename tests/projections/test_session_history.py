@@ -13,11 +13,11 @@ from turnlog.projections.session.commands import (
     CloseSession,
     EndAttempt,
     ExcludeTurn,
-    RedactReply,
     RestoreTurn,
 )
 from turnlog.projections.session.rules.outcome_commands import NOTHING_SPENT
 from turnlog.projections.session.state import SessionState
+from turnlog.projections.session.turn_commands import RedactReply
 from turnlog.projections.session_views.session_history import (
     HistoryTurn,
     apply_redactions,

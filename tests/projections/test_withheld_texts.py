@@ -13,15 +13,17 @@ from pydantic import BaseModel
 from tests.support.generators.event_samples import build_samples
 from tests.support.sessions.published_schemas import list_event_faults
 from turnlog.events.content import PlainText
+from turnlog.events.model.call_events import ContextAssembled
+from turnlog.events.model.manifest import PromptPart, ResolutionSource
 from turnlog.events.model.memory_events import HistorySummarised
-from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.redaction_events import ReplyRedacted, TextRedacted
 from turnlog.events.model.tool_events import ToolReturned
 from turnlog.events.model.turn_events import TurnQueued, TurnSubmitted
 from turnlog.events.registry import KnownEvent
 from turnlog.events.testing import record_events
 from turnlog.projections.session_views.withheld_events import RedactedTurns
 
-KEPT_TYPES = {TurnSubmitted.type, TurnQueued.type, ReplyRedacted.type}
+KEPT_TYPES = {TurnSubmitted.type, TurnQueued.type, ReplyRedacted.type, TextRedacted.type}
 """Types of events that hold what a user asked, and of the replacement itself."""
 
 SAMPLES: dict[str, KnownEvent] = {
@@ -74,6 +76,23 @@ def test_pictures_of_a_result_are_withheld_with_the_reply_of_its_turn() -> None:
     turns.apply_event(redacted)
     shown = turns.format_for_reader(recorded).decode()
     assert [each for each in event.parts if each.digest in shown or str(each.name) in shown] == []
+
+
+def test_what_a_resolver_found_for_a_withheld_reply_is_not_in_its_first_prompt() -> None:
+    sample = SAMPLES["context-assembled"]
+    assert isinstance(sample, ContextAssembled)
+    source = ResolutionSource(resolution=1, lines={"results": "a secret"})
+    part = PromptPart(layer="found", component="system_prompt", source=source, role="system")
+    manifest = sample.manifest.model_copy(update={"parts": (part,)})
+    event = sample.model_copy(update={"call": f"{sample.turn}.1", "manifest": manifest})
+    redaction = ReplyRedacted(
+        turn=event.turn, reason="it matches", rule="a-rule", replacement=PlainText(text="Withheld.")
+    )
+    recorded, redacted = record_events(event, redaction)
+    turns = RedactedTurns()
+    assert "a secret" in turns.format_for_reader(recorded).decode()
+    turns.apply_event(redacted)
+    assert "a secret" not in turns.format_for_reader(recorded).decode()
 
 
 @pytest.mark.parametrize("name", SAMPLES)

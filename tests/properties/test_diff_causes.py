@@ -33,7 +33,7 @@ BEHIND = st.sampled_from([(0, 0), (0, 0), (1, 0), (0, 1), (1, 1)])
 """How many turns are queued behind one before its prompt is recorded, and how many after."""
 
 DEEDS = st.sampled_from(
-    ["talk", "talk", "mark", "mark", "redact", "edit", "switch", "wander", "put"]
+    ["talk", "talk", "mark", "mark", "redact", "redact text", "edit", "switch", "wander", "put"]
 )
 
 
@@ -59,6 +59,8 @@ def apply_action(draw: st.DrawFn, led: TrackedSession, action: str) -> None:
             led.toggle_exclusion(draw(st.sampled_from(turns)))
         case "redact":
             led.redact_reply(draw(st.sampled_from(turns)), f"(withheld {draw(WORDS)})")
+        case "redact text":
+            led.redact_text(draw(st.sampled_from(turns)), f"(took back {draw(WORDS)})")
         case "edit":
             led.edit_segment(draw(st.sampled_from(numbers)), draw(WORDS))
         case "switch":

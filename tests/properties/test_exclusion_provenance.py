@@ -16,7 +16,9 @@ few = settings(max_examples=choose_examples(15))
 @few
 @given(
     st.integers(1, 4),
-    st.lists(st.sampled_from(["talk", "talk", "talk", "mark", "redact"]), max_size=14),
+    st.lists(
+        st.sampled_from(["talk", "talk", "talk", "mark", "redact", "redact text"]), max_size=14
+    ),
     st.data(),
 )
 def test_every_excluded_turn_has_the_event_that_excluded_it(
@@ -30,6 +32,8 @@ def test_every_excluded_turn_has_the_event_that_excluded_it(
             led.answer_turn("reply")
         elif action == "mark":
             led.toggle_exclusion(data.draw(st.sampled_from(sorted(led.world.turns))))
+        elif action == "redact text":
+            led.redact_text(data.draw(st.sampled_from(sorted(led.world.turns))), "(took back)")
         else:
             led.redact_reply(data.draw(st.sampled_from(sorted(led.world.turns))), "(withheld)")
     runs = [
@@ -56,7 +60,7 @@ def compute_exclusions(led: TrackedSession, call: str, most: int) -> dict[int, t
             continue
         if len(behind) >= most:
             found[turn] = ("max_turns", sorted(behind)[most - 1])
-        elif tracked.redacted:
-            found[turn] = ("redacted", tracked.redacted)
+        elif redacted := tracked.redacted or tracked.text_redacted:
+            found[turn] = ("redacted", redacted)
         behind.append(since)
     return found

@@ -24,7 +24,9 @@ few = settings(max_examples=choose_examples(12))
 
 WORDS = st.text("ab", min_size=1, max_size=3)
 
-DEEDS = st.lists(st.sampled_from(["talk", "mark", "redact", "redact", "wander"]), max_size=4)
+DEEDS = st.lists(
+    st.sampled_from(["talk", "mark", "redact", "redact", "redact text", "wander"]), max_size=4
+)
 
 Found = tuple[str, str, int]
 """What happened, in which session, and the sequence of its event."""
@@ -56,6 +58,8 @@ def apply_actions(draw: st.DrawFn, led: TrackedSession, actions: Sequence[str]) 
                 led.toggle_exclusion(draw(st.sampled_from(turns)))
             case "redact":
                 led.redact_reply(draw(st.sampled_from(turns)), f"({draw(WORDS)})")
+            case "redact text":
+                led.redact_text(draw(st.sampled_from(turns)), f"({draw(WORDS)})")
             case _:
                 led.choose_path(draw(st.sampled_from(["red", "blue"])))
 
@@ -131,11 +135,17 @@ def iterate_turn_reasons(
         since = "restored" if mine.marked else "answered"
         yield since, session, mine.marked or mine.completed or 0
         yield from ((replied, session, replied_by),) if mine.redacted else ()
+        yield from (("redacted", session, text),) if (text := mine.text_redacted) else ()
     elif other.excluded:
         yield from (("restored", session, mine.marked),) if mine.marked else ()
+        if mine.text_redacted and not other.text_redacted:
+            yield "redacted", session, mine.text_redacted
         yield from ((replied, session, replied_by),) if mine.redacted and not other.redacted else ()
     else:
-        yield from (("said", session, mine.asked),) if mine.text != other.text else ()
+        if mine.text != other.text and mine.text_redacted:
+            yield "redacted", session, mine.text_redacted
+        elif mine.text != other.text and not other.text_redacted:
+            yield "said", session, mine.asked
         if mine.reply != other.reply and (mine.redacted or not other.redacted):
             yield replied, session, replied_by
 
@@ -195,6 +205,6 @@ def test_differences_of_a_fork_are_caused_by_events_after_the_fork(
     actual = {
         thing: reasons
         for thing, reasons in map_found(found).items()
-        if thing not in ("path", "note")
+        if thing not in ("path", "note", "text_note")
     }
     assert actual == merge_shared_reasons(expected, found)

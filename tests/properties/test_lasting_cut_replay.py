@@ -23,14 +23,9 @@ from turnlog.events.model.manifest import HistorySource, Manifest
 from turnlog.projections.audit.record.prompt_readback import read_prompt
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt
-from turnlog.projections.session.commands import (
-    ExcludeTurn,
-    FixContext,
-    PurgeMemory,
-    RedactReply,
-    RestoreTurn,
-)
+from turnlog.projections.session.commands import ExcludeTurn, FixContext, PurgeMemory, RestoreTurn
 from turnlog.projections.session.evolve import fold
+from turnlog.projections.session.turn_commands import RedactReply
 from turnlog.projections.testing import (
     CommandOrFactory,
     SessionScenario,

@@ -132,6 +132,9 @@ async def play_assistant(stand: RunningGateway) -> str:
             await submit_turn(stand, session, f"{number} " * 1_800, "I see. " * 800) == "completed"
         )
     await post_json(stand, f"{session_path}/redactions", turn=3, reason="it was wrong")
+    for words in ({"pattern": "wa."}, {}):
+        form = {"turn": 5, "of": "text", "reason": "they took it back", **words}
+        await post_json(stand, f"{session_path}/redactions", **form)
     assert await submit_turn(stand, session, "Naïve — 你好 🙂?", "Oui.") == "completed"
     described = {"title": "What was first", "labels": ["replayed"], "metadata": {"round": 1}}
     assert (await stand.http.patch(session_path, json=described)).is_success

@@ -153,7 +153,7 @@ async def test_reply_redacted_later_is_exported_only_in_stored_events_with_a_not
 ) -> None:
     for form in ("ndjson", "parquet"):
         await export_files(house.service, ["assistant"], ExportForm(form), tmp_path / form)
-        told = "2 replies were redacted after being said: `--stored` exports what was said"
+        told = "3 texts were redacted after being said: `--stored` exports what was said"
         assert told in capsys.readouterr().err
     assert b"At last." not in (tmp_path / "ndjson").read_bytes()
     table = cast("dict[str, list[str]]", parquet.read_table(tmp_path / "parquet").to_pydict())
@@ -163,7 +163,7 @@ async def test_reply_redacted_later_is_exported_only_in_stored_events_with_a_not
     assert "said: what was said is in the events" in capsys.readouterr().err
     assert b"At last." in (tmp_path / "stored").read_bytes()
     await export_bundle(house.service, ["assistant", "drawing"], tmp_path / "b", None)
-    assert "2 replies were redacted after being said" in capsys.readouterr().err
+    assert "3 texts were redacted after being said" in capsys.readouterr().err
     assert b"At last." in b"".join(read_files(tmp_path / "b").values())
     await export_files(house.service, ["drawing"], ExportForm("ndjson"), tmp_path / "by-rule")
     await export_files(house.service, ["assistant"], ExportForm("chat"), tmp_path / "chat")

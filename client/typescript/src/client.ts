@@ -77,6 +77,11 @@ const writeInput = (input: string | TurnPart[]) =>
   typeof input === "string" ? { text: input } : { parts: input };
 
 /** What a turn may have beside its text. */
+export type RedactTextOptions = Partial<Pick<Schemas["RedactTurnRequest"], "replacement" | "pattern" | "spans">> & {
+  /** Whether the reply is redacted as well, which may repeat the words. */
+  withReply?: boolean;
+};
+
 export interface TurnOptions {
   inputs?: Record<string, unknown>;
   meta?: Record<string, unknown>;
@@ -706,6 +711,15 @@ export class SessionClient {
   /** Redact the reply of a turn, for all readers but an audit. */
   redactReply(turn: number, reason: string, replacement?: string): Promise<CommandAnswer> {
     return this.command("redactions", { turn, reason, replacement });
+  }
+
+  /**
+   * Redact what a person submitted with a turn, for all readers but an audit. With a pattern of RE2, or parts by
+   * the code points where they begin and end, the rest of the text stays.
+   */
+  redactText(turn: number, reason: string, options: RedactTextOptions = {}): Promise<CommandAnswer> {
+    const { replacement, pattern, spans, withReply } = options;
+    return this.command("redactions", { turn, reason, replacement, pattern, spans, of: withReply ? "turn" : "text" });
   }
 
   /** Return the client of a new session that continues from a sequence of this one. */

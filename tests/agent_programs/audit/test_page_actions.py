@@ -119,13 +119,51 @@ async def test_reply_redaction_dialog_requires_a_reason(
     assert await browser.run_script(fault) == ("Say why: the record and readers get the reason.")
     assert await browser.run_script("document.activeElement.name") == "reason"
     await browser.run_script(build_input_script("dialog textarea", "it names a person", "input"))
-    await browser.run_script(build_input_script("dialog input", "(withheld)", "input"))
+    await browser.run_script(build_input_script("dialog [name=replacement]", "(withheld)", "input"))
+    assert (
+        await browser.run_script(f"{DIALOG}.querySelector('[name=pattern]').checkVisibility()")
+        is False
+    )
     await confirm(browser)
     await browser.wait_for(f"{REPLY} === '(withheld)'")
     marked = "document.querySelector('.badge.redacted').title"
     assert await browser.run_script(marked) == "it names a person"
     key = f"{session} turn 1 exclusion"
     await browser.wait_for(f"{DIALOG} === null && {FOCUSED_KEY} === {json.dumps(key)}")
+    assert browser.list_complaints() == []
+
+
+async def test_part_of_a_text_is_redacted_and_gone_from_the_page_at_once(
+    platform: AgentService, browser: Browser
+) -> None:
+    session = await platform.open_session(build_four_phase_blueprint())
+    await platform.complete_turn(session, answer_with_text("Hello."), text="Call me Zanzibar.")
+    await open_session(browser, platform, session)
+    await open_dialog(browser, f"{session} turn 1 redaction")
+    await browser.run_script(build_input_script("dialog [name=of]", "text", "change"))
+    await browser.run_script(build_input_script("dialog [name=pattern]", "zanzibar", "input"))
+    await browser.run_script(build_input_script("dialog textarea", "it is a name", "input"))
+    await confirm(browser)
+    fault = "document.querySelector('.field:has([name=pattern]) .fault')"
+    refusal = await browser.wait_for(f"!{fault}.hidden && {fault}.textContent")
+    assert refusal.startswith("the text has nothing that the pattern finds")
+    # The browser notes that the request was refused
+    browser.events.clear()
+    await browser.run_script(build_input_script("dialog [name=pattern]", "(?i)zanzibar", "input"))
+    await confirm(browser)
+    said = "document.querySelector('.bubble.input').textContent"
+    await browser.wait_for(f"{said} === 'Call me [withheld].'")
+    marked = "document.querySelector('.badge.redacted')"
+    assert await browser.run_script(f"[{marked}.textContent, {marked}.title]") == [
+        "text redacted",
+        "it is a name",
+    ]
+    await browser.wait_for("!document.body.textContent.includes('Zanzibar')")
+    await browser.open_page(f"{platform.gateway.address}/#/sessions/{session}")
+    await browser.wait_for(
+        f"document.querySelector('.bubble.input') && {said} === 'Call me [withheld].'"
+    )
+    assert "Zanzibar" not in await browser.run_script("document.body.textContent")
     assert browser.list_complaints() == []
 
 

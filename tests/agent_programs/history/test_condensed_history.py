@@ -20,7 +20,8 @@ from tests.agent_programs.history.condensed_conversations import (
 )
 from tests.support.sessions.session_harness import TENANT, TESTER
 from turnlog.events.model.manifest import HistorySource
-from turnlog.projections.session.commands import ExcludeTurn, RedactReply
+from turnlog.projections.session.commands import ExcludeTurn
+from turnlog.projections.session.turn_commands import RedactReply
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

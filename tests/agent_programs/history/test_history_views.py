@@ -28,7 +28,8 @@ from tests.support.sessions.session_harness import ACK_WAIT, TENANT, TESTER, bui
 from turnlog.events.async_tasks import cancel_tasks
 from turnlog.events.model.turn_events import TurnCompleted
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
-from turnlog.projections.session.commands import ExcludeTurn, RedactReply
+from turnlog.projections.session.commands import ExcludeTurn
+from turnlog.projections.session.turn_commands import RedactReply
 from turnlog.services.worker.turn_delivery import DeliverySettled
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -38,11 +38,11 @@ from turnlog.projections.session.commands import (
     BeginSummary,
     ExcludeTurn,
     PurgeMemory,
-    RedactReply,
     RestoreTurn,
     UndoSummary,
 )
 from turnlog.projections.session.state import SessionState
+from turnlog.projections.session.turn_commands import RedactReply
 from turnlog.services.model_facts.model_dialects import ModelDialects
 from turnlog.services.sessions.command_handler import CommandHandler, CommandOutcome
 from turnlog.services.sessions.prompt_inputs import (

@@ -27,11 +27,11 @@ from turnlog.projections.session.commands import (
     EnterPhase,
     ExcludeTurn,
     PurgeMemory,
-    RedactReply,
     RestoreTurn,
     SwitchProfile,
     UndoSummary,
 )
+from turnlog.projections.session.turn_commands import RedactReply
 from turnlog.services.worker.model.model_types import (
     FinishedAnswer,
     ModelDelta,

@@ -29,7 +29,8 @@ from tests.support.sessions.session_harness import TENANT, TESTER
 from turnlog.events.model.call_events import CallCompleted, ContextAssembled
 from turnlog.events.model.tool_events import StepPlanned, ToolReturned
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
-from turnlog.projections.session.commands import Command, ExcludeTurn, RedactReply, RestoreTurn
+from turnlog.projections.session.commands import Command, ExcludeTurn, RestoreTurn
+from turnlog.projections.session.turn_commands import RedactReply
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

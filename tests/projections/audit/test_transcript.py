@@ -10,7 +10,8 @@ from turnlog.projections.audit.export.transcript import (
     UnsettledTurns,
     render_transcript,
 )
-from turnlog.projections.session.commands import CloseSession, RedactReply
+from turnlog.projections.session.commands import CloseSession
+from turnlog.projections.session.turn_commands import RedactReply
 from turnlog.projections.testing import (
     build_exchange,
     claim_turn,

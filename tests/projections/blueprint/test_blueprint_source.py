@@ -76,7 +76,7 @@ def test_words_with_special_meaning_in_other_yaml_versions_are_text(word: str) -
 @pytest.mark.parametrize(
     ("written", "fault"),
     [
-        ("redacted", "`redacted` means nothing here; write `reply_redacted`"),
+        ("reply_redact", "`reply_redact` means nothing here; write `reply_redacted`"),
         (
             "{atribute: tone}",
             "one of: `context`, `attribute`, `phase`, `confident`, `unsure`; write `attribute`",

@@ -16,7 +16,8 @@ from tests.support.sessions.prompt_assembly import (
 from turnlog.events.model.manifest import CachePrefix
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt
-from turnlog.projections.session.commands import ExcludeTurn, FixContext, RedactReply, RestoreTurn
+from turnlog.projections.session.commands import ExcludeTurn, FixContext, RestoreTurn
+from turnlog.projections.session.turn_commands import RedactReply
 from turnlog.projections.testing import (
     CommandOrFactory,
     SessionScenario,

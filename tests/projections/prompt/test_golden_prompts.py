@@ -30,7 +30,8 @@ from turnlog.events.model.manifest import (
 from turnlog.events.model.turn_events import TurnFailed
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt
-from turnlog.projections.session.commands import CancelTurn, ExcludeTurn, RedactReply
+from turnlog.projections.session.commands import CancelTurn, ExcludeTurn
+from turnlog.projections.session.turn_commands import RedactReply
 from turnlog.projections.testing import ScenarioStep, build_exchange, submit_turn
 
 GOLDEN = Path(__file__).with_name("golden")

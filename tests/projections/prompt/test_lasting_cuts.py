@@ -30,10 +30,10 @@ from turnlog.projections.session.commands import (
     CompleteTurn,
     ExcludeTurn,
     FixContext,
-    RedactReply,
     RestoreTurn,
     SubmitTurn,
 )
+from turnlog.projections.session.turn_commands import RedactReply
 from turnlog.projections.testing import (
     SAMPLE_SPENT,
     CommandOrFactory,

@@ -17,7 +17,8 @@ from turnlog.events.model.manifest import EventTextSource, Manifest
 from turnlog.events.model.turn_events import TurnSubmitted
 from turnlog.projections.audit.record.prompt_readback import list_referenced_blobs as blobs_named
 from turnlog.projections.audit.record.prompt_readback import read_prompt
-from turnlog.projections.session.commands import ExcludeTurn, RedactReply
+from turnlog.projections.session.commands import ExcludeTurn
+from turnlog.projections.session.turn_commands import RedactReply
 from turnlog.projections.testing import build_exchange, submit_turn
 
 BLUEPRINT = parse_blueprint("""\

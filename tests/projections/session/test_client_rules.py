@@ -26,10 +26,10 @@ from turnlog.projections.session.commands import (
     CloseSession,
     Command,
     ExcludeTurn,
-    RedactReply,
     RestoreTurn,
     SubmitTurn,
 )
+from turnlog.projections.session.turn_commands import RedactReply
 from turnlog.projections.testing import (
     CommandOrFactory,
     SessionScenario,

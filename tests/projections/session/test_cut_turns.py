@@ -19,7 +19,6 @@ from turnlog.projections.session.commands import (
     EndAttempt,
     ExcludeTurn,
     FailBrokenTurn,
-    RedactReply,
     RestoreTurn,
     SubmitTurn,
 )
@@ -33,6 +32,7 @@ from turnlog.projections.session.rules.steps.outcome_rules import (
     STOPPED_REPLY_LINE,
     STOPPED_TURN_LINE,
 )
+from turnlog.projections.session.turn_commands import RedactReply
 from turnlog.projections.session_views.session_history import HistoryTurn, build_history
 from turnlog.projections.testing import (
     SAMPLE_SPENT,

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 from turnlog.events.model.call_events import AttemptFault
-from turnlog.projections.session.commands import (
-    AnswerCall,
-    GiveUpQueries,
-    RequestQueries,
-)
+from turnlog.projections.session.commands import AnswerCall, GiveUpQueries, RequestQueries
 from turnlog.projections.session.open_turn import WrittenQueries
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.testing import (

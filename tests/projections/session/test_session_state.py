@@ -16,7 +16,6 @@ from turnlog.projections.session.commands import (
     CloseSession,
     EndAttempt,
     ExcludeTurn,
-    RedactReply,
     RestoreTurn,
     SubmitTurn,
 )
@@ -29,6 +28,7 @@ from turnlog.projections.session.open_turn import (
 )
 from turnlog.projections.session.state import SettledTurnRef, SettledTurnRun
 from turnlog.projections.session.text_refs import TextRef
+from turnlog.projections.session.turn_commands import RedactReply
 from turnlog.projections.testing import (
     SAMPLE_SPENT,
     START,

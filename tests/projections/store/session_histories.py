@@ -36,7 +36,7 @@ from turnlog.events.model.manifest import (
     Manifest,
     PromptPart,
 )
-from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.redaction_events import ReplyRedacted, TextRedacted
 from turnlog.events.model.session_events import (
     BlueprintMoved,
     BlueprintRef,
@@ -254,6 +254,9 @@ _EVENTS: st.SearchStrategy[KnownEvent] = st.one_of(
     st.builds(TurnRestored, turn=_TURNS),
     st.builds(
         ReplyRedacted, turn=_TURNS, reason=_WORDS, rule=st.just("operator"), replacement=_CONTENT
+    ),
+    st.builds(
+        TextRedacted, turn=_TURNS, reason=_WORDS, rule=st.just("operator"), replacement=_CONTENT
     ),
     st.builds(AttemptStarted, turn=_TURNS, call=_CALLS, attempt=_ATTEMPTS, worker=_WORDS),
     st.builds(

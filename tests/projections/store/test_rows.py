@@ -29,7 +29,7 @@ from tests.projections.store.session_histories import (
 from tests.support.generators.event_samples import build_samples
 from turnlog.events.content import PlainText
 from turnlog.events.model.call_events import CallCompleted
-from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.redaction_events import ReplyRedacted, TextRedacted
 from turnlog.events.model.retrieval_events import EntryFeedbackGiven, FeedbackGiven
 from turnlog.events.model.session_events import SessionClosed
 from turnlog.events.model.turn_events import (
@@ -149,6 +149,28 @@ async def test_a_session_with_a_redacted_reply_is_marked(
         )
     )
     assert (await read_session(store, story)).redacted
+
+
+async def test_a_session_is_titled_and_found_by_what_stands_of_its_first_text(
+    store: ReadModelStore, story: StoredSession
+) -> None:
+    await story.append_events(build_opened(), build_submitted(1, "Call me Zanzibar"))
+    await story.append_events(build_completed(1, "Yes."))
+    for turn, words in ((2, "Nothing of turn 1."), (1, "Call me [withheld]")):
+        replacement = PlainText(text=words)
+        await story.append_events(
+            TextRedacted(turn=turn, reason="a name", rule="operator", replacement=replacement)
+        )
+    found = await read_session(store, story)
+    assert (found.title, found.redacted) == ("Call me [withheld]", True)
+    async with store.open_reader() as connection:
+        searches = [
+            await session_queries.list_sessions(
+                connection, story.tenant, session_queries.SessionQuery(q=words)
+            )
+            for words in ("zanzibar", "call me [with")
+        ]
+    assert [len(each.sessions) for each in searches] == [0, 1]
 
 
 async def test_events_of_later_releases_only_advance_the_sequence(

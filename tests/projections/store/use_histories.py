@@ -38,7 +38,7 @@ from turnlog.events.model.manifest import (
     SegmentSource,
 )
 from turnlog.events.model.memory_events import HistorySummarised, TurnRange
-from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.redaction_events import ReplyRedacted, TextRedacted
 from turnlog.events.model.session_events import (
     BlueprintMoved,
     BlueprintRef,
@@ -145,6 +145,7 @@ def _draw_event(
             turn=turn, call=call, attempt=1, finish="stop", digest=DIGESTS[0], characters=1
         ),
         ReplyRedacted(turn=turn, reason="a", rule="operator", replacement=text),
+        TextRedacted(turn=turn, reason="a", rule="operator", replacement=text),
         ToolCalled(turn=turn, call=call, id=request, tool="t", arguments="{}"),
         ToolReturned(turn=turn, call=call, id=request, tool="t", outcome="answered", text=text),
         StepPlanned(turn=turn, step=1, goal=text, loop=draw(st.none() | _SEQUENCES)),
@@ -296,11 +297,11 @@ SOUGHT_SOURCES: list[StoredSource] = [
 ]
 
 _TurnEvent = (
-    TurnSubmitted | TurnQueued | TurnCompleted | ReplyRedacted | CallCompleted | ToolCalled
-    | ToolReturned | StepPlanned | TurnResolved
+    TurnSubmitted | TurnQueued | TurnCompleted | ReplyRedacted | TextRedacted | CallCompleted
+    | ToolCalled | ToolReturned | StepPlanned | TurnResolved
 )  # fmt: skip
 
-_SHOWN = (TurnSubmitted, TurnQueued, TurnCompleted, ReplyRedacted)
+_SHOWN = (TurnSubmitted, TurnQueued, TurnCompleted, ReplyRedacted, TextRedacted)
 
 Place = tuple[str, int]
 """An event: the session and the sequence."""

@@ -461,7 +461,7 @@ async def test_redacted_reply_is_in_a_proof_as_in_a_bundle_and_the_sender_is_tol
     assert answer.is_success, answer.text
     checkpoint = await house.take_checkpoint(tmp_path / "checkpoint.json")
     proof = await house.prove("secret", "1.1", tmp_path / "proof.json", checkpoint)
-    assert "1 reply of the session redacted after being said" in capsys.readouterr().err
+    assert "1 text of the session redacted after being said" in capsys.readouterr().err
     stored = [each["stored"] for each in proof["events"]]
     assert any("You said Who is it?" in each for each in stored)
     assert '"type":"turnlog.reply-redacted.v1"' in stored[-1]

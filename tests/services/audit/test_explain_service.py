@@ -23,7 +23,8 @@ from turnlog.projections.audit.explain.turn_explanation import (
     explain_turn,
 )
 from turnlog.projections.audit.record.partial_log import build_complete_log
-from turnlog.projections.session.commands import ExcludeTurn, RedactReply, RestoreTurn
+from turnlog.projections.session.commands import ExcludeTurn, RestoreTurn
+from turnlog.projections.session.turn_commands import RedactReply
 from turnlog.services.audit.explain_service import EvidenceBySession, ExplainService
 from turnlog.services.command_handling.idempotent_commands import CommandMetadata
 

@@ -8,8 +8,9 @@ from tests.support.sessions.session_harness import TENANT, TESTER, SessionHarnes
 from turnlog.events.errors import Corrupt
 from turnlog.projections.audit.record.session_replay import RecordedCallInputs, SessionReplay
 from turnlog.projections.prompt.assemble import assemble, plan_prompt
-from turnlog.projections.session.commands import ExcludeTurn, RedactReply
+from turnlog.projections.session.commands import ExcludeTurn
 from turnlog.projections.session.state import UNBOUNDED_REACH
+from turnlog.projections.session.turn_commands import RedactReply
 from turnlog.services.audit.session_record import SessionRecord, SessionRecordLoader
 from turnlog.services.extensions.plugins import collect_installed
 

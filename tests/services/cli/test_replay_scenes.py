@@ -11,7 +11,8 @@ from turnlog.events.model.attempt_figures import (
     TokenUsage,
 )
 from turnlog.events.model.call_events import AttemptFault
-from turnlog.projections.session.commands import EndAttempt, RedactReply
+from turnlog.projections.session.commands import EndAttempt
+from turnlog.projections.session.turn_commands import RedactReply
 from turnlog.projections.testing import (
     SessionScenario,
     build_exchange,

@@ -22,7 +22,7 @@ from turnlog.events.model.tool_events import ToolReturned, ToolsSnapshotted
 from turnlog.events.model.turn_events import TurnDisplayed, TurnQueued, TurnResolved
 from turnlog.events.registry import KnownEvent
 from turnlog.events.testing import record_events
-from turnlog.projections.session_views.withheld_events import WITHHELD_DIGEST
+from turnlog.projections.session_views.withheld_words import WITHHELD_DIGEST
 from turnlog.services.cli.views.event_view import describe_event
 
 

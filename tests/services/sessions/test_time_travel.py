@@ -26,9 +26,10 @@ from turnlog.projections.audit.record.prompt_readback import (
 from turnlog.projections.audit.verify.prompt_reproduction import reproduce_by_assembly
 from turnlog.projections.prompt.chat_request import ChatRequest
 from turnlog.projections.prompt.history.excluded_turns import OUT_OF_REACH
-from turnlog.projections.session.commands import ExcludeTurn, RedactReply
+from turnlog.projections.session.commands import ExcludeTurn
 from turnlog.projections.session.evolve import fold
 from turnlog.projections.session.state import SessionState
+from turnlog.projections.session.turn_commands import RedactReply
 from turnlog.services.caches.session_snapshots import (
     INTERVAL_LENGTH,
     CheckedSnapshotStore,

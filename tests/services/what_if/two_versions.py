@@ -20,13 +20,8 @@ from turnlog.projections.audit.what_if.reassembled_calls import (
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, compute_history_reach
 from turnlog.projections.blueprint.validation.input_values import check_values
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
-from turnlog.projections.session.commands import (
-    Command,
-    ExcludeTurn,
-    OpenSession,
-    RedactReply,
-    SubmitTurn,
-)
+from turnlog.projections.session.commands import Command, ExcludeTurn, OpenSession, SubmitTurn
+from turnlog.projections.session.turn_commands import RedactReply
 from turnlog.services.audit.session_record import SessionRecordLoader
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.extensions.plugins import collect_installed

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -31,11 +31,12 @@ from turnlog.contract.session_requests import (
     MediaPartInput,
     PhaseSignalRequest,
     RecordChoiceRequest,
-    RedactReplyRequest,
+    RedactTurnRequest,
     SubmitTurnRequest,
     TextPartInput,
     TurnPartInput,
 )
+from turnlog.contract.value_names import RedactedPart
 from turnlog.events.content import Digest
 from turnlog.events.model.redaction_events import OPERATOR_RULE
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
@@ -47,11 +48,11 @@ from turnlog.projections.session.commands import (
     ExcludeTurn,
     PurgeMemory,
     RecordChoice,
-    RedactReply,
     RestoreTurn,
     SendSignal,
     SubmitTurn,
 )
+from turnlog.projections.session.turn_commands import RedactReply, RedactText, RedactTurn
 from turnlog.services.approvals import approval_routes
 from turnlog.services.gateway.routes import memory_routes, session_command_routes, turn_routes
 from turnlog.services.http.request_identity import RequestIdentity
@@ -130,11 +131,7 @@ class SimulatedClient:
                 act = partial(session_command_routes.restore_turn, turn=turn)
                 await self._send_command(f"restore {turn}", RestoreTurn(turn), act)
             case "redact":
-                redact = RedactReplyRequest(turn=turn, reason="on request")
-                command = RedactReply(turn, redact.reason, OPERATOR_RULE, "-")
-                await self._send_command(
-                    "redact", command, partial(session_command_routes.redact_reply, form=redact)
-                )
+                await self._redact_turn(turn)
             case "purge":
                 await self._send_command("purge", PurgeMemory(), memory_routes.purge_memory)
             case "choose":
@@ -145,6 +142,20 @@ class SimulatedClient:
                 close = CloseSessionRequest()
                 closing = partial(session_command_routes.close_session, form=close)
                 await self._send_command("close", CloseSession(close.reason), closing)
+
+    async def _redact_turn(self, turn: int) -> None:
+        """Redact the reply of a turn, its text or both."""
+        parts: tuple[RedactedPart, ...] = ("reply", "text", "turn")
+        form = RedactTurnRequest(turn=turn, reason="on request", of=self.chance.choice(parts))
+        reply = RedactReply(turn, form.reason, OPERATOR_RULE, "-")
+        text = RedactText(turn=turn, reason=form.reason, rule=OPERATOR_RULE, replacement="-")
+        commands: Mapping[RedactedPart, Command] = {
+            "reply": reply,
+            "text": text,
+            "turn": RedactTurn(text, reply),
+        }
+        act = partial(session_command_routes.redact_turn, form=form)
+        await self._send_command("redact", commands[form.of or "reply"], act)
 
     def _choose_weights(self) -> Sequence[float]:
         if self.material.phases:

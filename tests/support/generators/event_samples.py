@@ -68,7 +68,7 @@ from turnlog.events.model.quota_events import (
     QuotaReserved,
     QuotaSettled,
 )
-from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.redaction_events import RedactedSpan, ReplyRedacted, TextRedacted
 from turnlog.events.model.retrieval_events import (
     CandidateVote,
     EntryFeedbackGiven,
@@ -299,6 +299,13 @@ def _build_session_samples() -> dict[str, KnownEvent]:
             rule="names",
             replacement=PlainText(text="[withheld]"),
             withheld=compute_digest("what it said"),
+        ),
+        "text-redacted": TextRedacted(
+            turn=3,
+            reason="a card number",
+            rule="operator",
+            replacement=PlainText(text="My card is [withheld]."),
+            spans=(RedactedSpan(begin=11, end=27),),
         ),
     }
 

@@ -24,7 +24,7 @@ from turnlog.events.model.memory_events import (
     TurnRange,
 )
 from turnlog.events.model.prompt_events import PromptFile, PromptsSnapshotted
-from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.redaction_events import RedactedSpan, ReplyRedacted, TextRedacted
 from turnlog.events.model.retrieval_events import (
     EntryFeedbackGiven,
     FeedbackGiven,
@@ -448,6 +448,14 @@ EVENT_STRATEGIES: dict[type[KnownEvent], st.SearchStrategy[KnownEvent]] = {
         reason=st.just("because"),
         rule=st.just("operator"),
         replacement=CONTENTS,
+    ),
+    TextRedacted: st.builds(
+        TextRedacted,
+        turn=TURN_NUMBERS,
+        reason=st.just("because"),
+        rule=st.just("operator"),
+        replacement=CONTENTS,
+        spans=st.sampled_from([(), (RedactedSpan(begin=0, end=1),)]),
     ),
 }
 

@@ -45,10 +45,14 @@ def _iterate_changes(
     if new := now.choices[len(was.choices) :]:
         chosen = frozenset(("choice", at) for _, at in new)
         yield ("path",), ("changed" if was.choices else "added", chosen)
-    if was.note is None and now.note is not None:
-        yield ("note",), ("added", frozenset({("redacted", now.note)}))
-    if was.note is not None and now.note is None and now.told:
-        yield ("note",), ("removed", frozenset({("told", now.told)}))
+    for layer, old_note, new_note in (
+        ("note", was.note, now.note),
+        ("text_note", was.text_note, now.text_note),
+    ):
+        if old_note is None and new_note is not None:
+            yield (layer,), ("added", frozenset({("redacted", new_note)}))
+        if old_note is not None and new_note is None and now.told:
+            yield (layer,), ("removed", frozenset({("told", now.told)}))
 
 
 def _find_turn_events(was: TrackedFacts, now: TrackedFacts) -> DiffReasons:
@@ -73,15 +77,21 @@ def _iterate_turn_changes(
             yield thing, ("removed", frozenset({("excluded", tracked.marked or 0)}))
         elif is_included and not was_included:
             yield thing, ("added", _find_turn_reasons(before, tracked))
-        elif is_included and before and tracked.redacted and not before.redacted:
-            yield thing, ("changed", frozenset({("redacted", tracked.redacted)}))
+        elif is_included and before and (redactions := _find_redactions(before, tracked)):
+            yield thing, ("changed", redactions)
 
 
 def _find_turn_reasons(before: TrackedTurn | None, tracked: TrackedTurn) -> DiffReasons:
     restored = tracked.marked is not None
     since = ("restored", tracked.marked) if restored else ("answered", tracked.completed)
-    new = tracked.redacted if not (before and before.redacted) else None
-    return frozenset({(since[0], since[1] or 0), *([("redacted", new)] if new else [])})
+    return frozenset({(since[0], since[1] or 0)}) | _find_redactions(before, tracked)
+
+
+def _find_redactions(before: TrackedTurn | None, tracked: TrackedTurn) -> DiffReasons:
+    """Return the redactions of a turn that came since."""
+    of_reply = tracked.redacted if not (before and before.redacted) else None
+    of_text = tracked.text_redacted if not (before and before.text_redacted) else None
+    return frozenset(("redacted", at) for at in (of_reply, of_text) if at is not None)
 
 
 def _iterate_segment_changes(

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from tests.faults.suite_extent import choose_examples
 from turnlog.events.errors import Refused
+from turnlog.events.model.redaction_events import RedactedSpan
 from turnlog.projections.blueprint.schema.policy_specs import CutTurnPolicy, Policies
 from turnlog.projections.session.commands import (
     AttemptRef,
@@ -25,12 +26,12 @@ from turnlog.projections.session.commands import (
     CompleteTurn,
     EndAttempt,
     ExcludeTurn,
-    RedactReply,
     RestoreTurn,
     SubmitTurn,
 )
 from turnlog.projections.session.open_turn import CutReply
 from turnlog.projections.session.state import SessionState
+from turnlog.projections.session.turn_commands import RedactReply, RedactText
 from turnlog.projections.testing import (
     SAMPLE_SPENT,
     KeyedCommand,
@@ -45,7 +46,8 @@ fewer_examples = settings(max_examples=choose_examples(25))
 
 RequestKind = Literal[
     "talk", "submit", "interrupt", "claim", "answer", "retry", "hand back", "fail", "late answer",
-    "cancel", "cancel one", "exclude", "restore", "redact", "close", "system",
+    "cancel", "cancel one", "exclude", "restore", "redact", "redact text",
+    "close", "system",
 ]  # fmt: skip
 
 
@@ -69,7 +71,7 @@ FREQUENT_KINDS: list[RequestKind] = ["talk", "talk", "talk", *TALK_STEPS, "exclu
 
 RARE_KINDS: list[RequestKind] = [
     "interrupt", "retry", "hand back", "fail", "late answer", "cancel", "cancel one", "restore",
-    "redact", "system",
+    "redact", "redact text", "system",
 ]  # fmt: skip
 
 
@@ -137,6 +139,15 @@ def _build_command(state: SessionState, request: SessionRequest) -> Command | No
             return RestoreTurn(turn)
         case "redact":
             return RedactReply(turn, "because", "operator", request.text or "(Withheld.)")
+        case "redact text":
+            is_partial = request.number % 2 == 1
+            return RedactText(
+                turn=turn,
+                reason="because",
+                rule="operator",
+                replacement=request.text,
+                spans=(RedactedSpan(begin=0, end=1),) if is_partial else (),
+            )
         case "close":
             return CloseSession("done", _build_cut_reply(request))
         case "late answer":

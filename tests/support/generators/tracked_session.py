@@ -52,12 +52,12 @@ from turnlog.projections.session.commands import (
     FixContext,
     MoveBlueprint,
     RecordChoice,
-    RedactReply,
     RestoreTurn,
     SendSignal,
     SubmitTurn,
 )
 from turnlog.projections.session.evolve import fold_unbounded
+from turnlog.projections.session.turn_commands import RedactReply, RedactText
 from turnlog.projections.testing import (
     DEFAULT_POLICIES,
     TENANT,
@@ -78,6 +78,7 @@ class TrackedTurn:
     excluded: bool = False
     marked: int | None = None
     redacted: int | None = None
+    text_redacted: int | None = None
     asked: int = 0
 
 
@@ -137,6 +138,8 @@ class TrackedFacts:
     """The event that pinned its prompt file."""
     note: int | None = None
     """The redaction that the next prompt mentions."""
+    text_note: int | None = None
+    """The redaction of a text that the next prompt mentions."""
     told: int | None = None
     """The last call whose prompt mentioned a redaction."""
     asked: tuple[int, ...] = ()
@@ -166,6 +169,7 @@ TRACKED_LAYERS: dict[str, JsonValue] = {
     "where": {"heading": "Now", "fields": {"Phase": "session.phase"}, "component": "task"},
     "path": {"each": "session.choices", "heading": "Chosen", "component": "path"},
     "note": {"text": "It was withheld.", "when": "reply_redacted", "component": "note"},
+    "text_note": {"text": "They took it back.", "when": "text_redacted", "component": "note"},
 }
 
 TRACKED_PHASES: dict[str, JsonValue] = {
@@ -370,8 +374,8 @@ class TrackedSession:
         self.update_facts(fixed=self.last_sequence)
         self.calls[attempt.call] = self.world
         self.session = self.session.apply_steps(fixing)
-        if self.world.note is not None:
-            self.update_facts(note=None, told=self.last_sequence)
+        if self.world.note is not None or self.world.text_note is not None:
+            self.update_facts(note=None, text_note=None, told=self.last_sequence)
         return attempt.call
 
     @property
@@ -425,6 +429,19 @@ class TrackedSession:
         self.update_facts(turns={**self.world.turns, turn: tracked})
         if turn == max(self.world.turns):
             self.update_facts(note=self.last_sequence)
+
+    def redact_text(self, turn: int, replacement: str) -> None:
+        """Redact the text of a turn, unless it is redacted already."""
+        tracked = self.world.turns[turn]
+        if tracked.text_redacted:
+            return
+        self.session = self.session.apply_steps(
+            RedactText(turn=turn, reason="so", rule="operator", replacement=replacement)
+        )
+        tracked = replace(tracked, text=replacement, text_redacted=self.last_sequence)
+        self.update_facts(turns={**self.world.turns, turn: tracked})
+        if turn == max(self.world.turns):
+            self.update_facts(text_note=self.last_sequence)
 
     def upgrade_blueprint(self, blueprint: Blueprint, persona: str, name: str) -> None:
         """Move the session to another blueprint, in a phase entered for that purpose."""

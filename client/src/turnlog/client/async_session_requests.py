@@ -182,6 +182,32 @@ class AsyncSessionRequests:
         operation = operations.redact_reply(self.session, turn, reason, replacement=replacement)
         return await self.turnlog.send(operation)
 
+    async def redact_text(
+        self,
+        turn: int,
+        reason: str,
+        *,
+        replacement: str | None = None,
+        pattern: str | None = None,
+        spans: Sequence[tuple[int, int]] = (),
+        with_reply: bool = False,
+    ) -> CommandResult:
+        """Redact what a person submitted with a turn, for all readers but an audit.
+
+        With a pattern of RE2, or parts by the code points where they begin and end, the rest of the
+        text stays. `with_reply` redacts the reply as well, which may repeat the words.
+        """
+        operation = operations.redact_text(
+            session=self.session,
+            turn=turn,
+            reason=reason,
+            replacement=replacement,
+            pattern=pattern,
+            spans=spans,
+            with_reply=with_reply,
+        )
+        return await self.turnlog.send(operation)
+
     async def fetch_state(self, *, at: int | None = None) -> SessionView:
         """Return the state of the session, now or at a sequence."""
         operation = operations.fetch_state(self.session, at=at)

@@ -393,6 +393,33 @@ def redact_reply(
     return build_command(format_path(api_paths.REDACTIONS, session=session), body, CommandResult)
 
 
+def redact_text(
+    session: str,
+    turn: int,
+    reason: str,
+    *,
+    replacement: str | None = None,
+    pattern: str | None = None,
+    spans: Sequence[tuple[int, int]] = (),
+    with_reply: bool = False,
+) -> ClientOperation[CommandResult]:
+    """Redact what a person submitted with a turn, for all readers but an audit.
+
+    With a pattern of RE2, or parts by the code points where they begin and end, the rest of the
+    text stays. `with_reply` redacts the reply as well, which may repeat the words.
+    """
+    named = [{"begin": begin, "end": end} for begin, end in spans]
+    body = {
+        "turn": turn,
+        "reason": reason,
+        "replacement": replacement,
+        "of": "turn" if with_reply else "text",
+        "pattern": pattern,
+        "spans": named or None,
+    }
+    return build_command(format_path(api_paths.REDACTIONS, session=session), body, CommandResult)
+
+
 def fork_session(
     session: str, at: int, *, fork: str | None = None
 ) -> ClientOperation[ForkedSession]:

@@ -35,7 +35,7 @@ class SessionFilters(TypedDict, total=False):
     failure: str | None
     """The code that a turn failed with."""
     redacted: bool | None
-    """Whether a reply was redacted."""
+    """Whether a reply or a text was redacted."""
     origin: str | None
     """The session it was forked or spawned from."""
     near: int | None

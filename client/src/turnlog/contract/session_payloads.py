@@ -188,7 +188,7 @@ class SessionRow(ResponseModel):
     turns: int
     """The number of submitted turns."""
     redacted: bool
-    """Whether a reply was redacted."""
+    """Whether a reply or a text was redacted."""
     opened_at: str
     """When it was opened."""
     last_at: str

@@ -25,7 +25,13 @@ from turnlog.contract.request_values import (
     ShortName,
     TurnNumber,
 )
-from turnlog.contract.value_names import ApprovalDecision, FeedbackVote, ShareAccess, TurnRole
+from turnlog.contract.value_names import (
+    ApprovalDecision,
+    FeedbackVote,
+    RedactedPart,
+    ShareAccess,
+    TurnRole,
+)
 
 
 class OpenSessionRequest(RequestModel):
@@ -224,15 +230,34 @@ class CloseSessionRequest(RequestModel):
     """The reason, recorded with the event."""
 
 
-class RedactReplyRequest(RequestModel):
-    """Redacts the reply of a turn."""
+class RedactedSpanInput(RequestModel):
+    """A part of a text that is to be redacted."""
+
+    begin: Annotated[int, Field(ge=0, le=MAX_INT)]
+    """Its start, in code points from 0."""
+    end: Annotated[int, Field(ge=1, le=MAX_INT)]
+    """Its end: the code point after its last one."""
+
+
+class RedactTurnRequest(RequestModel):
+    """Redacts the reply of a turn, what a person submitted with it, or both."""
 
     turn: TurnNumber
     """The number of the turn."""
     reason: CommandReason
     """The reason, recorded with the event and shown."""
     replacement: Annotated[str, Field(min_length=1)] | None = None
-    """The text that replaces the reply; by default the blueprint's."""
+    """What stands instead. By default the blueprint's words for a reply, and `[withheld]` for a
+    text or each part of it.
+    """
+    of: Annotated[RedactedPart | None, ADDED_FIELD] = None
+    """What is redacted; by default the reply."""
+    pattern: Annotated[str | None, ADDED_FIELD, Field(min_length=1, max_length=1_000)] = None
+    """Only what this regular expression finds in the text, each time; its syntax is RE2's."""
+    spans: Annotated[
+        list[RedactedSpanInput] | None, ADDED_FIELD, Field(min_length=1, max_length=1_000)
+    ] = None
+    """Only these parts of the text as it stands now."""
 
 
 class DecideApprovalRequest(RequestModel):

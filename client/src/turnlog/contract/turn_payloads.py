@@ -372,6 +372,10 @@ class TurnView(ResponseModel):
     """Whether it is excluded from windows."""
     redacted: bool
     """Whether the reply was redacted."""
+    text_withheld: str | None = None
+    """Why what was submitted was withheld, all of it or a part; null if nothing was. `text` is what
+    stands.
+    """
     reason: str | None
     """Why it failed, was cancelled or was redacted."""
     detail: str | None = None

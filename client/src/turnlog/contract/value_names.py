@@ -18,6 +18,9 @@ TurnRole = Literal["user", "system"]
 InputFindingAction = Literal["mask", "note"]
 """What was done with a finding in a turn that was recorded."""
 
+RedactedPart = Literal["reply", "text", "turn"]
+"""What of a turn is redacted: its reply, what a person submitted, or both."""
+
 ApprovalDecision = Literal["approve", "refuse"]
 """What was decided about a tool that needs approval."""
 

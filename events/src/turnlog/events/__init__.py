@@ -46,7 +46,7 @@ if TYPE_CHECKING:
         SummaryUndone,
     )
     from turnlog.events.model.prompt_events import PromptsSnapshotted
-    from turnlog.events.model.redaction_events import ReplyRedacted
+    from turnlog.events.model.redaction_events import ReplyRedacted, TextRedacted
     from turnlog.events.model.retrieval_events import (
         EntryFeedbackGiven,
         FeedbackGiven,
@@ -162,6 +162,7 @@ __all__ = [
     "SummaryBegun",
     "SummaryFailed",
     "SummaryUndone",
+    "TextRedacted",
     "Token",
     "TokenEvent",
     "TooLarge",

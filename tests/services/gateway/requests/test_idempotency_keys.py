@@ -227,7 +227,7 @@ RECORDED_DIGESTS: Final[tuple[tuple[type[RequestModel], dict[str, JsonValue], st
     ),
     (session_requests.CancelTurnRequest, {}, "4d802cf1c5ce431f"),
     (session_requests.CloseSessionRequest, {}, "22702339f9a6d01a"),
-    (session_requests.RedactReplyRequest, {"turn": 1, "reason": "r"}, "999171b976c100c2"),
+    (session_requests.RedactTurnRequest, {"turn": 1, "reason": "r"}, "999171b976c100c2"),
     (session_requests.DisplayTurnRequest, {"text": "t"}, "8da5850355d64ac3"),
     (session_requests.RecordChoiceRequest, {"choice": "a"}, "6e64cd851fadc0b2"),
     (session_requests.SwitchProfileRequest, {"profile": "p"}, "c113ef06b0af39dc"),

@@ -43,9 +43,9 @@ from turnlog.projections.session.commands import (
     CompleteTurn,
     EndAttempt,
     OpenSession,
-    RedactReply,
     SubmitTurn,
 )
+from turnlog.projections.session.turn_commands import RedactReply
 from turnlog.projections.store.engine import open_store
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.services.alerts.alert_service import AlertService

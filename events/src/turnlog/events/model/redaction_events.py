@@ -1,4 +1,8 @@
-"""Events of the redaction family: withheld replies."""
+"""Events of the redaction family: withheld replies, and withheld words of people.
+
+Windows and ordinary readers get the replacement from then on. The hash chain covers the stored
+bytes, so that the words themselves stay in the log, where an audit reads them.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +11,18 @@ from typing import ClassVar, Final
 from turnlog.events.content import Content, Digest
 from turnlog.events.event_model import EventModel
 
+REDACTION_LEAF: Final = "redaction"
+"""End of the subject of every redaction, so that a reader finds them without the other events."""
+
 OPERATOR_RULE: Final = "operator"
-"""The rule of a reply that a person withholds."""
+"""The rule of what a person withholds."""
 
 
 class ReplyRedacted(EventModel):
     """A reply is withheld; its replacement is used everywhere instead."""
 
     type: ClassVar[str] = "turnlog.reply-redacted.v1"
-    leaf: ClassVar[str] = "redaction"
+    leaf: ClassVar[str] = REDACTION_LEAF
     sentence: ClassVar[str] = "turn {turn} by {rule}: {reason}"
 
     turn: int
@@ -38,6 +45,43 @@ class ReplyRedacted(EventModel):
     """Sequences of the tool results that are not withheld with the reply: later prompts include
     them, and readers keep them. Rules judged each when it was recorded.
     """
+
+
+class RedactedSpan(EventModel):
+    """A part of a text that was replaced."""
+
+    begin: int
+    """Its start, in code points from 0."""
+    end: int
+    """Its end: the code point after its last one."""
+
+
+class TextRedacted(EventModel):
+    """What a person submitted with a turn is withheld, all of it or a part of its text.
+
+    The inputs, references and metadata of the turn go with it, and what a resolver read in them.
+    Pictures and files go with the whole text, and stay beside a part of it. A later event of the
+    same turn withholds more.
+    """
+
+    type: ClassVar[str] = "turnlog.text-redacted.v1"
+    leaf: ClassVar[str] = REDACTION_LEAF
+    sentence: ClassVar[str] = "text of turn {turn} by {rule}: {reason}"
+
+    turn: int
+    """The turn of the text, which had ended before."""
+    reason: str
+    """The reason for people."""
+    rule: str
+    """The rule that caused it; `operator` for a person."""
+    replacement: Content
+    """The text that stands instead: all of it, with what is left of the text."""
+    spans: tuple[RedactedSpan, ...] = ()
+    """The parts that were replaced, of the text that stood before; empty if all of it was."""
+
+
+RedactionEvent = ReplyRedacted | TextRedacted
+"""The events that withhold something of a turn."""
 
 
 def is_of_ended_turn(event: ReplyRedacted) -> bool:

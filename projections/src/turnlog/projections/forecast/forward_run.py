@@ -41,11 +41,11 @@ from turnlog.projections.prompt.budget.plan_sizes import measure_plan
 from turnlog.projections.prompt.budget.trim_ladder import fit_plan
 from turnlog.projections.prompt.request_dialect import PLAIN_DIALECT
 from turnlog.projections.prompt.sources.offered_tools import LEAVE_OUT_TOOL_STEP
+from turnlog.projections.prompt.sources.parent_inputs import collect_turn_inputs
 from turnlog.projections.prompt.sources.session_material import (
     InstalledExtensions,
     SessionMaterial,
 )
-from turnlog.projections.session.parent_inputs import collect_turn_inputs
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.structured_output.output_requests import find_output_request
 

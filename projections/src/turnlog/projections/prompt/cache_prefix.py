@@ -241,7 +241,8 @@ def _find_changed_turn(run: range, turns: SettledTurns, since: int) -> tuple[int
     for turn in run:
         ref = turns.get(turn)
         refs = list_message_refs(ref) if ref else ()
-        if not refs or refs[-1].sequence > since:
+        # A replacement comes later than the messages of its turn, whichever of them it is of.
+        if not refs or any(each.sequence > since for each in refs):
             return turn, messages
         messages += len(refs)
     return run.stop, messages

@@ -17,9 +17,7 @@ from turnlog.events.model.memory_events import SummaryBegun
 from turnlog.events.model.override_events import UserOverride
 from turnlog.events.model.prompt_events import PromptFile, ProviderPrompts
 from turnlog.events.model.retrieval_events import (
-    FeedbackVote,
     KnowledgeRetrieved,
-    RetrievalCandidate,
 )
 from turnlog.events.model.session_events import BlueprintRef, SessionOpened, SessionOrigin
 from turnlog.events.model.tool_events import ApprovalDecision, ToolReturned, ToolsSnapshotted
@@ -41,6 +39,14 @@ from turnlog.projections.session.reference_inheritance import ResolvedReferences
 from turnlog.projections.session.session_description import NO_DESCRIPTION, SessionDescription
 from turnlog.projections.session.session_owner import ShareSession
 from turnlog.projections.session.tool_uses import ToolUse
+from turnlog.projections.session.turn_commands import (
+    DisplayTurn,
+    GiveEntryFeedback,
+    GiveFeedback,
+    RedactReply,
+    RedactText,
+    RedactTurn,
+)
 from turnlog.projections.tools.parsed_plan import ParsedPlan
 
 
@@ -179,31 +185,6 @@ class RecordRetrieval:
     retrieved: KnowledgeRetrieved
 
 
-@dataclass(frozen=True, slots=True)
-class GiveFeedback:
-    """Judge the reply of a turn."""
-
-    turn: int
-    vote: FeedbackVote
-    comment: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GiveEntryFeedback:
-    """Judge one entry of what a turn took from the knowledge."""
-
-    turn: int
-    collection: str
-    entry: str
-    """Its id within the collection."""
-    vote: FeedbackVote
-    taken: tuple[RetrievalCandidate, ...]
-    """What the turn took."""
-    revision: int | None = None
-    """The revision that is judged; None means the one that the turn took."""
-    comment: str | None = None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerCall(AttemptProduct):
     """Record a call's answer after which the turn continues with another call."""
@@ -246,17 +227,6 @@ class SnapshotTools:
 @dataclass(frozen=True, slots=True)
 class RequestSchemas:
     """Disclose the tools of the current profile in full again."""
-
-
-@dataclass(frozen=True, slots=True)
-class DisplayTurn:
-    """Set how user interfaces show a turn."""
-
-    turn: int
-    text: str | None = None
-    """Display form of the user's text; None leaves it unchanged."""
-    reply: str | None = None
-    """Display form of the reply; None leaves it unchanged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -419,16 +389,6 @@ class RestoreTurn:
 
 
 @dataclass(frozen=True, slots=True)
-class RedactReply:
-    """Redact a reply; later windows show the replacement."""
-
-    turn: int
-    reason: str
-    rule: str
-    replacement: str
-
-
-@dataclass(frozen=True, slots=True)
 class ClaimTurn:
     """Claim the turn for a worker, as its next attempt."""
 
@@ -579,6 +539,8 @@ TurnCommand = (
     | RestoreTurn
     | DisplayTurn
     | RedactReply
+    | RedactText
+    | RedactTurn
     | GiveFeedback
     | GiveEntryFeedback
 )

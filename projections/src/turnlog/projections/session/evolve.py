@@ -26,7 +26,7 @@ from turnlog.events.model.memory_events import (
     SummaryUndone,
 )
 from turnlog.events.model.prompt_events import PromptsSnapshotted
-from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.redaction_events import ReplyRedacted, TextRedacted
 from turnlog.events.model.retrieval_events import (
     KnowledgeRetrieved,
     QueriesFailed,
@@ -82,7 +82,6 @@ from turnlog.projections.session.fold.turn_progress import (
     apply_context_assembled,
     apply_knowledge_retrieved,
     apply_query_call,
-    apply_reply_redacted,
     apply_turn_progress,
     apply_turn_queued,
     apply_turn_released,
@@ -90,6 +89,10 @@ from turnlog.projections.session.fold.turn_progress import (
     apply_turn_submitted,
     find_reply_reasoning,
     settle_turn,
+)
+from turnlog.projections.session.fold.turn_redactions import (
+    apply_reply_redacted,
+    apply_text_redacted,
 )
 from turnlog.projections.session.frozen_copies import replace
 from turnlog.projections.session.pinned_prompts import list_pinned_files
@@ -342,6 +345,8 @@ def _apply_event(state: SessionState, recorded: RecordedEvent) -> SessionState:
             return apply_memory_event(state, recorded, event)
         case ReplyRedacted() as event:
             return apply_reply_redacted(state, recorded, event)
+        case TextRedacted() as event:
+            return apply_text_redacted(state, recorded, event)
         case _ as never:
             assert_never(never)
 

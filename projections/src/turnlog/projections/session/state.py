@@ -21,12 +21,12 @@ from turnlog.events.model.session_events import BlueprintRef, SessionOrigin, Sha
 from turnlog.events.model.tool_events import ToolsSnapshotted
 from turnlog.events.model.turn_events import TurnRole
 from turnlog.projections.session.open_turn import OpenTurn, TurnSubmission
-from turnlog.projections.session.text_refs import MediaRef, ReasoningRef, TextRef
+from turnlog.projections.session.text_refs import InputsRef, MediaRef, ReasoningRef, TextRef
 from turnlog.projections.session.token_counts import CountCorrection
 from turnlog.projections.session.tool_uses import PriorToolResults
 from turnlog.projections.session.turn_summaries import HistorySummary
 
-FOLD_VERSION: Final = 28
+FOLD_VERSION: Final = 29
 """Raise it whenever the fold yields another state for the same events; this voids old snapshots."""
 
 MAX_RECENT_TURNS: Final = 512
@@ -48,6 +48,9 @@ MAX_IDEMPOTENCY_RECORDS: Final = 64
 """Idempotency records kept in the state; older ones are looked up in the read model."""
 
 SettledStatus = Literal["completed", "failed", "cancelled"]
+
+TextRedaction = Literal["part", "whole"]
+"""How much of what a person submitted with a turn is withheld."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +88,10 @@ class SettledTurnRef:
     """Whether windows include a turn that was cancelled or failed; its reply says that it was."""
     reasoning: ReasoningRef | None = None
     """What the model reasoned before the reply; None if that is not on record, or was redacted."""
+    text_redaction: TextRedaction | None = None
+    """How much of its text is withheld; then `text` is the replacement."""
+    submission: InputsRef | None = None
+    """The event that submitted it, where its text is withheld; None if `text` refers to it."""
     characters: int = field(init=False, repr=False, compare=False)
     """Characters the turn takes in a window; 0 when no window includes it."""
 
@@ -123,6 +130,8 @@ class SettledTurnRun:
     """Whether windows include the outcomes of tools that ran."""
     is_kept: bool = False
     """See `SettledTurnRef.is_kept`."""
+    text_redaction: TextRedaction | None = None
+    """See `SettledTurnRef.text_redaction`."""
 
     @property
     def is_usable(self) -> bool:
@@ -179,10 +188,10 @@ class CarriedText:
 
 @dataclass(frozen=True)
 class RedactionNote:
-    """A redacted reply that the next turn's prompts must mention."""
+    """A redaction that the next turn's prompts must mention."""
 
     turn: int
-    """The turn whose reply was redacted."""
+    """The turn of which something was redacted."""
     told: int | None = None
     """The turn whose prompts carry the note; None until the first such prompt is recorded."""
 
@@ -232,7 +241,9 @@ class SessionState:
     choices: tuple[PhaseChoice, ...] = ()
     """Choices made so far."""
     note: RedactionNote | None = None
-    """The latest redaction that a prompt may still have to mention."""
+    """The latest redaction of a reply that a prompt may still have to mention."""
+    text_note: RedactionNote | None = None
+    """The latest redaction of a person's text that a prompt may still have to mention."""
     closed: bool = False
     prompts: dict[str, dict[str, PromptFile]] = field(
         default_factory=dict[str, dict[str, PromptFile]]

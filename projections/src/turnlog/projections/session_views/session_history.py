@@ -1,7 +1,7 @@
 """The history of a session: every turn with its text, its reply and its status.
 
 It is the read model for people. Excluded, failed and cancelled turns are listed and marked as such;
-only withheld replies are replaced. A prompt window may hide more.
+only withheld replies and texts are replaced. A prompt window may hide more.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from turnlog.events.model.call_events import (
 )
 from turnlog.events.model.content_parts import MediaPart
 from turnlog.events.model.memory_events import MemoryPurged
-from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.redaction_events import ReplyRedacted, TextRedacted
 from turnlog.events.model.retrieval_events import (
     EntryFeedbackGiven,
     FeedbackGiven,
@@ -55,6 +55,7 @@ from turnlog.projections.prompt.history.turn_messages import (
     build_turn_messages,
 )
 from turnlog.projections.session.fold.settled_turns import has_no_model_reply
+from turnlog.projections.session_views.withheld_words import withhold_identifiers
 from turnlog.projections.tools.result_condensation import omit_answered_results
 
 TurnStatus = Literal["queued", "open", "completed", "failed", "cancelled"]
@@ -117,6 +118,10 @@ class HistoryTurn:
     settled_at: str | None = None
     excluded: bool = False
     redacted: bool = False
+    text_withheld: str | None = None
+    """Why what was submitted was withheld, all of it or a part; None if nothing was. `text` is
+    what stands.
+    """
     purged: bool = False
     """Whether a memory purge removed the turn from all later windows."""
     reason: str | None = None
@@ -206,20 +211,28 @@ def build_history(events: Iterable[RecordedEvent]) -> tuple[HistoryTurn, ...]:
 def apply_redactions(
     turns: Iterable[HistoryTurn], redactions: Iterable[RecordedEvent]
 ) -> tuple[HistoryTurn, ...]:
-    """Return turns of an earlier time without the replies that were withheld since."""
-    events = {each.event.turn: each for each in redactions if isinstance(each.event, ReplyRedacted)}
-    return tuple(_apply_redaction(turn, events.get(turn.turn)) for turn in turns)
+    """Return turns of an earlier time without the replies and texts that were withheld since."""
+    found: TurnsByNumber = {turn.turn: turn for turn in turns}
+    for recorded in redactions:
+        match recorded.event:
+            case TextRedacted() as event if event.turn in found:
+                found[event.turn] = _redact_text(found[event.turn], event)
+            case ReplyRedacted() as event if event.turn in found:
+                found[event.turn] = _apply_redaction(found[event.turn], recorded, event)
+            case _:
+                pass
+    return tuple(found.values())
 
 
-def _apply_redaction(turn: HistoryTurn, redaction: RecordedEvent | None) -> HistoryTurn:
-    if redaction is None or not isinstance(redaction.event, ReplyRedacted):
-        return turn
+def _apply_redaction(
+    turn: HistoryTurn, redaction: RecordedEvent, event: ReplyRedacted
+) -> HistoryTurn:
     if turn.settled_at is None:
         # It had no reply yet, but what its earlier calls reasoned and its tools returned.
-        kept = redaction.event.kept_results
+        kept = event.kept_results
         unsaid = replace(turn, partial=None, reasoning=None, reply_parts=())
         return replace(unsaid, redacted=True, kept=kept)
-    return _redact_turn(turn, redaction.event, redaction.envelope.time)
+    return _redact_turn(turn, event, redaction.envelope.time)
 
 
 def update_history(turns: TurnsByNumber, recorded: RecordedEvent) -> None:
@@ -269,6 +282,8 @@ def update_history(turns: TurnsByNumber, recorded: RecordedEvent) -> None:
             turns.update(purged)
         case ReplyRedacted() as event if event.turn in turns:
             turns[event.turn] = _redact_turn(turns[event.turn], event, at)
+        case TextRedacted() as event if event.turn in turns:
+            turns[event.turn] = _redact_text(turns[event.turn], event)
         case _:
             pass
 
@@ -376,8 +391,9 @@ def _apply_vote(
 
 def _set_display(turn: HistoryTurn, text: Content | None, reply: Content | None) -> HistoryTurn:
     was = turn.display or TurnDisplay()
+    visible_text = None if turn.text_withheld else text or was.text
     visible_reply = None if turn.redacted else reply or was.reply
-    return replace(turn, display=TurnDisplay(text or was.text, visible_reply))
+    return replace(turn, display=TurnDisplay(visible_text, visible_reply))
 
 
 def _redact_turn(turn: HistoryTurn, event: ReplyRedacted, at: str) -> HistoryTurn:
@@ -399,4 +415,17 @@ def _redact_turn(turn: HistoryTurn, event: ReplyRedacted, at: str) -> HistoryTur
         display=TurnDisplay(turn.display.text) if turn.display else None,
         reason=event.reason,
         settled_at=turn.settled_at or at,
+    )
+
+
+def _redact_text(turn: HistoryTurn, event: TextRedacted) -> HistoryTurn:
+    """Return a turn without what was withheld of its text, and without all that goes with it."""
+    return replace(
+        turn,
+        text=event.replacement if turn.text else None,
+        parts=turn.parts if event.spans else (),
+        meta={},
+        resolved=turn.resolved and withhold_identifiers(turn.resolved),
+        display=TurnDisplay(reply=turn.display.reply) if turn.display else None,
+        text_withheld=event.reason,
     )

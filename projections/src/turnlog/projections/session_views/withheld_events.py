@@ -1,12 +1,13 @@
-"""Stored events as ordinary readers get them: what belongs to a withheld reply is left out.
+"""Stored events as ordinary readers get them: what belongs to a withheld reply or text is left out.
 
-A reply may be withheld long after it was recorded. Its event then still holds the text, because the
-hash chain covers the stored bytes. Readers get another form of the event: the replacement stands in
-place of every text that a model wrote in that turn, of every summary of it, and of the results of
-its tools. Results that no rule withholds stay where a rule withheld the reply. Digests
-from which a short text could be guessed are left out too: those of the text itself, of the prompts
-that included it, of the command's body, and the event's own id, without which the digest in the
-next event cannot be computed from a guess. The text of the user stays.
+A reply or a text may be withheld long after it was recorded. Its event then still holds it, because
+the hash chain covers the stored bytes. Readers get another form of the event. Of a withheld reply
+the replacement stands in place of every text that a model wrote in that turn, of every summary of
+it, and of the results of its tools. Results that no rule withholds stay where a rule withheld the
+reply. What goes with the text of a person is in `withheld_words`. Digests from which a short text
+could be guessed are left out too: those of the text itself, of the prompts that included it, of the
+command's body, and the event's own id, without which the digest in the next event cannot be
+computed from a guess.
 
 The form names the redaction (`withheldby`) and where the stored bytes are (`storedat`). It is an
 envelope that decodes like any other, but its bytes are not those that the hash chain covers.
@@ -14,7 +15,6 @@ envelope that decodes like any other, but its bytes are not those that the hash 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
@@ -22,9 +22,9 @@ from turnlog.events.content import Content
 from turnlog.events.envelope import Envelope, RecordedEvent
 from turnlog.events.event_model import ReplyTextEvent
 from turnlog.events.model.call_events import AttemptEnded, CallCompleted, ContextAssembled
-from turnlog.events.model.manifest import KnowledgeSource, Manifest, PromptPart, StoredTextSource
+from turnlog.events.model.manifest import KnowledgeSource, ResolutionSource
 from turnlog.events.model.memory_events import HistorySummarised
-from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.redaction_events import ReplyRedacted, TextRedacted
 from turnlog.events.model.retrieval_events import KnowledgeRetrieved
 from turnlog.events.model.tool_events import (
     ApprovalDecided,
@@ -32,12 +32,20 @@ from turnlog.events.model.tool_events import (
     ToolStarted,
 )
 from turnlog.events.model.turn_events import TurnCompleted, TurnResolved
-from turnlog.events.registry import Event, KnownEvent
+from turnlog.events.registry import Event, KnownEvent, UnknownEvent
+from turnlog.projections.session_views.withheld_words import (
+    WITHHELD_DIGEST,
+    TurnRedaction,
+    find_later,
+    find_text_redaction,
+    withhold_prompt_digests,
+    withhold_words,
+)
 
 _ReplyTextEventT = TypeVar("_ReplyTextEventT", bound=ReplyTextEvent)
 
-WITHHELD_DIGEST: Final = "withheld"
-"""In place of a digest that an event must have."""
+_FOUND_SOURCES: Final = (KnowledgeSource, ResolutionSource)
+"""The sources of texts that were found for a turn before its first call."""
 
 
 class ReaderEnvelope(Envelope):
@@ -50,46 +58,56 @@ class ReaderEnvelope(Envelope):
 
 
 @dataclass(frozen=True, slots=True)
-class TurnRedaction:
-    """The redaction of a turn's reply, and its place in the session."""
+class _SessionRedactions:
+    """What is withheld in a session, by turn."""
 
-    sequence: int
-    replacement: Content
-    results: tuple[int, ...] = ()
-    """Sequences of the tool results that no rule withholds."""
+    replies: dict[int, TurnRedaction] = field(default_factory=dict[int, TurnRedaction])
+    texts: dict[int, list[TurnRedaction]] = field(default_factory=dict[int, list[TurnRedaction]])
+    """In the order of their events; the last one has what stands."""
 
 
 @dataclass(frozen=True, slots=True)
 class RedactedTurns:
     """The redactions of the sessions of one tenant that a reader has loaded."""
 
-    by_session: dict[str, dict[int, TurnRedaction]] = field(
-        default_factory=dict[str, dict[int, TurnRedaction]]
-    )
+    by_session: dict[str, _SessionRedactions] = field(default_factory=dict[str, _SessionRedactions])
 
     def apply_event(self, recorded: RecordedEvent) -> None:
         """Note the redaction, if the event is one."""
-        if isinstance(recorded.event, ReplyRedacted):
-            turns = self.by_session.setdefault(recorded.session, {})
-            redaction = TurnRedaction(
-                recorded.sequence, recorded.event.replacement, recorded.event.kept_results
-            )
-            turns.setdefault(recorded.event.turn, redaction)
+        match recorded.event:
+            case ReplyRedacted(turn=turn, replacement=text, kept_results=results):
+                found = self.by_session.setdefault(recorded.session, _SessionRedactions())
+                redaction = TurnRedaction(recorded.sequence, text, results)
+                found.replies.setdefault(turn, redaction)
+            case TextRedacted(turn=turn, replacement=text, spans=spans):
+                found = self.by_session.setdefault(recorded.session, _SessionRedactions())
+                redaction = TurnRedaction(recorded.sequence, text, is_partial=bool(spans))
+                found.texts.setdefault(turn, []).append(redaction)
+            case _:
+                pass
 
     def count_redactions(self, session: str) -> int:
         """Return how many redactions of a session there are."""
-        return len(self.by_session.get(session, ()))
+        found = self.by_session.get(session)
+        return len(found.replies) + sum(map(len, found.texts.values())) if found else 0
 
     def format_for_reader(self, recorded: RecordedEvent) -> bytes:
         """Return an event as a reader gets it: as stored, or without what is withheld."""
-        turns = self.by_session.get(recorded.session)
-        if not turns:
+        found = self.by_session.get(recorded.session)
+        if found is None:
             return recorded.stored
-        redaction = _find_redaction(turns, recorded)
-        if redaction is None:
+        event, by = recorded.event, None
+        if of_reply := _find_redaction(found.replies, recorded):
+            left = _withhold_texts(event, of_reply.replacement)
+            event, by = (event, by) if left is None else (left, of_reply)
+        if of_text := find_text_redaction(found.texts, recorded):
+            left = withhold_words(event, of_text, is_standing=recorded.sequence == of_text.sequence)
+            event, by = (event, by) if left is None else (left, of_text)
+            if by is None and recorded.envelope.commandhash is not None:
+                by = of_text
+        if by is None or isinstance(event, UnknownEvent):
             return recorded.stored
-        event = _withhold_texts(recorded.event, redaction.replacement)
-        return recorded.stored if event is None else _encode_event(recorded, event, redaction)
+        return _encode_event(recorded, event, by)
 
 
 def _find_redaction(
@@ -103,14 +121,14 @@ def _find_redaction(
         case HistorySummarised(turns=ranges):
             covered = (range(each.first, each.last + 1) for each in ranges)
             found = [turns[turn] for numbers in covered for turn in turns if turn in numbers]
-            return _find_later(found, recorded.sequence)
+            return find_later(found, recorded.sequence)
         case ContextAssembled(turn=turn, call=call, manifest=manifest):
             # The first prompt of a turn includes nothing that was written in it, but what the turn
-            # retrieved.
-            has_retrieved = any(isinstance(part.source, KnowledgeSource) for part in manifest.parts)
-            last = turn - 1 if call == f"{turn}.1" and not has_retrieved else turn
+            # retrieved, and what a resolver found.
+            has_found = any(isinstance(part.source, _FOUND_SOURCES) for part in manifest.parts)
+            last = turn - 1 if call == f"{turn}.1" and not has_found else turn
             earlier = [each for number, each in turns.items() if number <= last]
-            return _find_later(earlier, recorded.sequence)
+            return find_later(earlier, recorded.sequence)
         case (
             ReplyTextEvent(turn=turn)
             | ToolStarted(turn=turn)
@@ -123,12 +141,6 @@ def _find_redaction(
             return turns.get(turn)
         case _:
             return None
-
-
-def _find_later(found: Iterable[TurnRedaction], sequence: int) -> TurnRedaction | None:
-    """Return the first redaction after a sequence; what came after it has the replacement."""
-    later = [each for each in found if each.sequence > sequence]
-    return min(later, key=lambda each: each.sequence, default=None)
 
 
 def _withhold_texts(event: Event, instead: Content) -> KnownEvent | None:
@@ -169,9 +181,8 @@ def _withhold_texts(event: Event, instead: Content) -> KnownEvent | None:
             return _withhold_retrieval(event, instead)
         case HistorySummarised():
             return event.model_copy(update={"summary": instead, "inputs": WITHHELD_DIGEST})
-        case ContextAssembled(manifest=manifest):
-            update = {"manifest": _withhold_digests(manifest), "body_digest": None}
-            return event.model_copy(update=update)
+        case ContextAssembled():
+            return withhold_prompt_digests(event)
         case ReplyRedacted(withheld=withheld) if withheld is not None:
             return event.model_copy(update={"withheld": None})
         case _:
@@ -207,24 +218,6 @@ def _withhold_reply(event: TurnCompleted, instead: Content) -> TurnCompleted:
         answer = answer.model_copy(update=texts)
     hidden = {"text": instead, "work": None, "structured": False, "answer": answer, "parts": ()}
     return event.model_copy(update=hidden)
-
-
-def _withhold_digests(manifest: Manifest) -> Manifest:
-    """Return a manifest without the digests of texts of the session and of the whole prompt."""
-    parts = tuple(map(_withhold_part_digest, manifest.parts))
-    return manifest.model_copy(update={"digest": WITHHELD_DIGEST, "parts": parts})
-
-
-def _withhold_part_digest(part: PromptPart) -> PromptPart:
-    if isinstance(part.source, KnowledgeSource):
-        hidden = part.source.model_copy(update={"digest": WITHHELD_DIGEST})
-        # Its title is in the text before it.
-        return part.model_copy(update={"source": hidden, "digest": None, "before": ""})
-    if isinstance(part.source, StoredTextSource):
-        return part
-    # The item of a picture or a file is its name, which a tool may have chosen.
-    item = part.item if part.at is None else None
-    return part.model_copy(update={"digest": None, "item": item})
 
 
 def _encode_event(recorded: RecordedEvent, event: KnownEvent, redaction: TurnRedaction) -> bytes:

@@ -12,7 +12,7 @@ from typing import Literal
 
 from turnlog.events.model.call_events import CallCompleted
 from turnlog.events.model.memory_events import HistorySummarised
-from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.redaction_events import ReplyRedacted, TextRedacted
 from turnlog.events.model.session_events import BlueprintMoved, PhaseEntered, SessionOpened
 from turnlog.events.model.tool_events import StepPlanned, ToolCalled, ToolReturned
 from turnlog.events.model.turn_events import (
@@ -59,7 +59,8 @@ class EventText:
 def list_event_texts(sequence: int, event: object) -> Iterator[EventText]:
     """Yield the texts of an event."""
     match event:
-        case TurnSubmitted(turn=turn) | TurnQueued(turn=turn) | ReplyRedacted(turn=turn):
+        case TurnSubmitted() | TurnQueued() | ReplyRedacted() | TextRedacted():
+            turn = event.turn
             yield EventText(sequence=sequence, kind="turn", first=turn, last=turn)
         case TurnFailed(turn=turn) | TurnCancelled(turn=turn) if event.cut_reply is not None:
             yield EventText(sequence=sequence, kind="turn", first=turn, last=turn)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
-from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.redaction_events import REDACTION_LEAF
 from turnlog.events.store.ports import EventLog, LogIdentity
 from turnlog.events.stray_messages import decode_unless_stray
 from turnlog.projections.session_views.withheld_events import RedactedTurns
@@ -22,8 +22,8 @@ from turnlog.projections.session_views.withheld_events import RedactedTurns
 async def load_session_redactions(log: EventLog, last: RecordedEvent) -> RedactedTurns:
     """Return the redactions of a session up to its last event."""
     redacted = RedactedTurns()
-    leaf = ReplyRedacted.leaf
-    for recorded in await log.read_events_by_leaf(last.tenant, last.session, leaf, last.head):
+    found = await log.read_events_by_leaf(last.tenant, last.session, REDACTION_LEAF, last.head)
+    for recorded in found:
         redacted.apply_event(recorded)
     return redacted
 
@@ -56,8 +56,8 @@ class RedactionCache:
             known = self._by_tenant.get(tenant)
             if known is None or known.log != identity or known.position > end:
                 known = _TenantRedactions(identity)
-            leaf = ReplyRedacted.leaf
-            for raw in await log.read_raw_events_by_leaf(tenant, leaf, known.position):
+            raws = await log.read_raw_events_by_leaf(tenant, REDACTION_LEAF, known.position)
+            for raw in raws:
                 with suppress(Corrupt):
                     event = decode_unless_stray(raw.subject, raw.stored, raw.stream_sequence)
                     if event is not None:

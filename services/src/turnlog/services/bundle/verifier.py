@@ -124,6 +124,10 @@ def apply_event(turns: dict[int, list[Json]], kind: str, sequence: int, data: Js
         return
     elif kind == "turnlog.tool-returned.v1":
         turns[turn][5][sequence] = get_text(data.get("summary") or data.get("text"))
+    elif kind == "turnlog.text-redacted.v1":
+        turns[turn][0] = turns[turn][0] and data["replacement"]
+        # Pictures and files go with the whole text, and stay beside a part of it.
+        turns[turn][7] = turns[turn][7] and bool(data.get("spans"))
     elif kind in REPLY_TYPES | UNANSWERED_TYPES:
         was = turns[turn][4][:1]
         results = [turns[turn][5].get(each) or "" for each in data.get("kept_results", ())]

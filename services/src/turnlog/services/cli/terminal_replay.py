@@ -29,7 +29,7 @@ from turnlog.events.model.call_events import (
     find_attempt_end,
 )
 from turnlog.events.model.memory_events import HistorySummarised, MemoryPurged, SummaryUndone
-from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.redaction_events import ReplyRedacted, TextRedacted
 from turnlog.events.model.session_events import (
     BlueprintMoved,
     PhaseEntered,
@@ -145,10 +145,10 @@ def _build_draft(event: Event, reply_seconds: float, *, is_retry: bool) -> _Scen
             return _SceneDraft("note", f"turn {turn} has no reply: {code}, {detail}")
         case TurnCancelled(turn=turn, reason=reason):
             return _SceneDraft("note", f"turn {turn} has no reply: {reason}")
-        case ReplyRedacted(turn=turn, replacement=replacement):
-            return _SceneDraft(
-                "note", f"the reply of turn {turn} is withheld: {_get_text(replacement)}"
-            )
+        case ReplyRedacted() | TextRedacted():
+            what = "reply" if isinstance(event, ReplyRedacted) else "text"
+            said = _get_text(event.replacement)
+            return _SceneDraft("note", f"the {what} of turn {event.turn} is withheld: {said}")
         case HistorySummarised(turns=turns, summary=summary):
             return _SceneDraft(
                 "note", f"{format_turn_ranges(turns)} are summed up: {_get_text(summary)}"

@@ -24,7 +24,7 @@ from turnlog.contract.session_requests import (
     MediaPartInput,
     OpenSessionRequest,
     PhaseSignalRequest,
-    RedactReplyRequest,
+    RedactTurnRequest,
     SubmitTurnRequest,
 )
 from turnlog.events.content import compute_digest, encode_canonical
@@ -42,7 +42,7 @@ GUARDED_FIELDS: Final[Mapping[type[RequestModel], frozenset[str]]] = {
     FeedbackRequest: frozenset({"comment"}),
     OpenSessionRequest: frozenset({"attributes", "title", "labels", "metadata"}),
     PhaseSignalRequest: frozenset({"carry"}),
-    RedactReplyRequest: frozenset({"reason", "replacement"}),
+    RedactTurnRequest: frozenset({"reason", "replacement"}),
     SetOverrideRequest: frozenset({"text"}),
     SubmitTurnRequest: frozenset({"text", "inputs", "references", "meta", "metadata"}),
 }

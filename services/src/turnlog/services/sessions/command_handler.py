@@ -20,7 +20,7 @@ from turnlog.projections.session.evolve import fold_unbounded
 from turnlog.projections.session.fold.settled_turns import build_unknown_turn, find_settled_turn
 from turnlog.projections.session.rules.attempt_events import NewEvents
 from turnlog.projections.session.state import IdempotencyRecord, SessionState, SettledTurnRef
-from turnlog.projections.session.text_refs import TextRef
+from turnlog.projections.session.text_refs import InputsRef, TextRef
 from turnlog.services.caches.session_snapshots import CheckedSnapshotStore
 from turnlog.services.caches.state_cache import (
     OlderCommandLookup,
@@ -158,8 +158,8 @@ class CommandHandler:
 
         Raises `Refused` if there is no such turn.
         """
-        text = _find_turn_text(state, turn)
-        places = [state.head.stream_sequence, *([text.place] if text else [])]
+        first_ref = _find_submission(state, turn)
+        places = [state.head.stream_sequence, *([first_ref.place] if first_ref else [])]
         last, *first = await self.log.read_events_at(state.tenant, places)
         before = first[0].head if first else None
         return (*first, *await self.log.read_range(state.tenant, state.session, before, last))
@@ -241,15 +241,15 @@ class CommandHandler:
         return _create_outcome(handled) if handled else None
 
 
-def _find_turn_text(state: SessionState, turn: int) -> TextRef | None:
-    """Return the reference to a turn's text, which is in its first event; None when unknown."""
+def _find_submission(state: SessionState, turn: int) -> TextRef | InputsRef | None:
+    """Return a reference to a turn's first event, which has its text; None when unknown."""
     unsettled = [each for each in state.unsettled_turns if each.turn == turn]
     if unsettled:
         return unsettled[0].text
     settled = find_settled_turn(state, turn)
     if settled is None:
         raise build_unknown_turn(turn)
-    return settled.text if isinstance(settled, SettledTurnRef) else None
+    return settled.submission or settled.text if isinstance(settled, SettledTurnRef) else None
 
 
 def _create_outcome(handled: HandledCommand[SessionState, IdempotencyRecord]) -> CommandOutcome:

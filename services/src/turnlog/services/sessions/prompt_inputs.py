@@ -58,6 +58,7 @@ from turnlog.projections.prompt.history.memory_access import (
 )
 from turnlog.projections.prompt.hypothetical_turn import HypotheticalTurn
 from turnlog.projections.prompt.request_dialect import PLAIN_DIALECT
+from turnlog.projections.prompt.sources.parent_inputs import collect_turn_inputs
 from turnlog.projections.prompt.sources.segment_layers import (
     list_locales,
     list_segment_requests,
@@ -65,7 +66,6 @@ from turnlog.projections.prompt.sources.segment_layers import (
     restore_segments,
 )
 from turnlog.projections.prompt.sources.session_material import PhaseVisibility, SessionMaterial
-from turnlog.projections.session.parent_inputs import collect_turn_inputs
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.text_refs import TextRef
 from turnlog.projections.structured_output.output_requests import find_output_request

@@ -32,9 +32,7 @@ from turnlog.projections.session.child_commands import (
     SubmitChildTurn,
     WithdrawChildTurn,
 )
-from turnlog.projections.session.commands import (
-    OpenSession,
-)
+from turnlog.projections.session.commands import OpenSession
 from turnlog.projections.session.open_turn import PendingChild, list_pending_children
 from turnlog.projections.session.rules.steps.child_rules import (
     CANCELLING_OUTCOMES,

@@ -216,7 +216,9 @@ def _iterate_included_causes(
 def _iterate_redaction_causes(
     milestones: TurnMilestones, other_milestones: TurnMilestones | None
 ) -> Iterator[ReasonEvent]:
-    if milestones.redacted and (other_milestones is None or other_milestones.redacted is None):
+    if milestones.text_redacted and not (other_milestones and other_milestones.text_redacted):
+        yield "redacted", milestones.text_redacted
+    if milestones.redacted and not (other_milestones and other_milestones.redacted):
         yield "redacted", milestones.redacted
 
 
@@ -225,7 +227,10 @@ def _iterate_text_changes(
 ) -> Iterator[ReasonEvent]:
     """Yield why two turns of the same number differ: a redaction, or different turns."""
     if _get_digest(milestones.text) != _get_digest(other_milestones.text):
-        yield "said", milestones.begun
+        if milestones.text_redacted:
+            yield "redacted", milestones.text_redacted
+        elif other_milestones.text_redacted is None:
+            yield "said", milestones.begun
     if _get_digest(milestones.reply) == _get_digest(other_milestones.reply):
         return
     if milestones.redacted:

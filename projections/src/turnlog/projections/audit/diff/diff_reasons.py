@@ -30,6 +30,7 @@ _REASON_BY_EVENT: Final[dict[str, DiffReason]] = {
     "turn-excluded": "excluded",
     "turn-restored": "restored",
     "reply-redacted": "redacted",
+    "text-redacted": "redacted",
     "context-assembled": "told",
     "choice-recorded": "choice",
     "phase-entered": "phase",

@@ -72,9 +72,8 @@ def find_condensing_events(
     found = [
         milestones for turn in _list_condensing_turns(other) if (milestones := side.turns.get(turn))
     ]
-    yield from (
-        each for milestones in found for each in (milestones.marked, milestones.redacted) if each
-    )
+    for milestones in found:
+        yield from filter(None, (milestones.marked, milestones.text_redacted, milestones.redacted))
     if isinstance(other.source, HistorySource) and other.source.condensed == "results-1":
         yield from _find_next_answer(other.source.last, side)
 

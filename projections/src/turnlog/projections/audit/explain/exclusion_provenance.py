@@ -75,8 +75,9 @@ def _iterate_exclusions(part: PromptPart, side: CallSnapshot) -> Iterator[TurnEx
         milestones = side.turns.get(turn)
         if milestones is None:
             continue
-        if part.is_included and milestones.redacted:
-            yield TurnExclusion(turn, turn, "redacted", milestones.redacted)
+        if part.is_included:
+            for redaction in filter(None, (milestones.text_redacted, milestones.redacted)):
+                yield TurnExclusion(turn, turn, "redacted", redaction)
         pushed = find_displacing_event(turn, rule, side) if rule in LIMIT_RULES else None
         if not part.is_included and (
             by := pushed or find_turn_exclusion(milestones, part.source, rule, side)

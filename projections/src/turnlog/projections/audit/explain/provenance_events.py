@@ -45,6 +45,7 @@ from turnlog.events.model.tool_events import (
 from turnlog.events.model.turn_events import ChoiceRecorded, TurnCompleted, TurnResolved
 from turnlog.projections.audit.explain.call_snapshot import CallSnapshot
 from turnlog.projections.audit.explain.redaction_notes import (
+    NOTE_KINDS,
     iterate_note_carriers,
     iterate_noted_redactions,
 )
@@ -342,8 +343,8 @@ def find_latest_answer(side: CallSnapshot) -> Iterator[RecordedEvent]:
 def find_condition_events(part: PromptPart, side: CallSnapshot) -> Iterator[RecordedEvent]:
     """Yield the events by which a part's condition is met or not met."""
     match (part.rule or "").split():
-        case ["when", "reply_redacted"]:
-            yield from _find_note_events(side, is_included=not part.is_included)
+        case ["when", "reply_redacted" | "text_redacted"]:
+            yield from _find_note_events(part, side)
         case ["when", "first_turn"]:
             yield from _find_first_turn_events(side)
         case ["when", "step_failed"]:
@@ -378,13 +379,15 @@ def _find_failed_tools(side: CallSnapshot) -> Iterator[RecordedEvent]:
     yield from failed
 
 
-def _find_note_events(side: CallSnapshot, *, is_included: bool) -> Iterator[RecordedEvent]:
+def _find_note_events(part: PromptPart, side: CallSnapshot) -> Iterator[RecordedEvent]:
     """Yield the redaction that a note is about, or the calls that carried the note already."""
-    withheld = next(iterate_noted_redactions(side.log_before_call), None)
-    if withheld and not is_included:
+    kind = NOTE_KINDS[part.rule or ""]
+    withheld = next(iterate_noted_redactions(kind, side.log_before_call), None)
+    note = kind.get_note(side.state)
+    if withheld and part.is_included:
         yield withheld
-    elif withheld and not (side.state.note and side.state.note.told is None):
-        yield from iterate_note_carriers(withheld, side.log_before_call)
+    elif withheld and not (note and note.told is None):
+        yield from iterate_note_carriers(kind, withheld, side.log_before_call)
 
 
 def _find_first_turn_events(side: CallSnapshot) -> Iterator[RecordedEvent]:

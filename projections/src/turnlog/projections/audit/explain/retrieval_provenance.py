@@ -15,7 +15,11 @@ from turnlog.events.model.retrieval_events import (
 )
 from turnlog.projections.audit.explain.call_snapshot import CallSnapshot
 from turnlog.projections.audit.explain.provenance_events import find_turn_retrievals
-from turnlog.projections.audit.explain.redaction_notes import is_redaction_of
+from turnlog.projections.audit.explain.redaction_notes import (
+    REPLY_NOTE,
+    TEXT_NOTE,
+    is_redaction_of,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,9 +105,9 @@ def _find_query(
 ) -> str | None:
     if not candidate.found_by and retrieved.origin != "call":
         return None
-    # What a model wrote in a turn is withheld with its reply.
-    is_redacted = any(is_redaction_of(each, retrieved.turn) for each in side.log.events)
-    if retrieved.origin == "call" and is_redacted:
+    # What a model wrote in a turn is withheld with its reply, and a person's words with the text.
+    kind = REPLY_NOTE if retrieved.origin == "call" else TEXT_NOTE
+    if any(is_redaction_of(each, retrieved.turn, kind) for each in side.log.events):
         return None
     number = candidate.found_by[0].query if candidate.found_by else 1
     query = retrieved.queries[number - 1]

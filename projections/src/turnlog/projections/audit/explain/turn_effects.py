@@ -27,13 +27,15 @@ from turnlog.events.model.tool_events import ApprovalDecided, PlanMade, ToolCall
 from turnlog.events.model.turn_events import ReplyFallback, TurnCompleted, TurnFailed, TurnSubmitted
 from turnlog.projections.audit.explain.part_provenance import EventRef, build_event_ref
 from turnlog.projections.audit.explain.redaction_notes import (
+    REPLY_NOTE,
+    TEXT_NOTE,
+    NoteKind,
     find_note_carrier,
     is_latest_when_redacted,
     is_redaction_of,
 )
 from turnlog.projections.audit.record.event_queries import iterate_calls
 from turnlog.projections.audit.record.partial_log import PartialLog
-from turnlog.projections.session.fold.turn_progress import REDACTION_NOTE_RULE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,8 +109,9 @@ def iterate_effects(log: PartialLog, turn: int) -> Iterator[TurnEffect]:
             yield from _find_started_turn(
                 recorded.event.phase, log.find_event(recorded.sequence + 1)
             )
-    if noted := _find_note_effect(log, turn):
-        yield noted
+    for kind in (REPLY_NOTE, TEXT_NOTE):
+        if noted := _find_note_effect(kind, log, turn):
+            yield noted
 
 
 def _describe_effect(recorded: RecordedEvent, turn: int) -> str:
@@ -168,22 +171,22 @@ def _find_started_turn(phase: str, after: RecordedEvent | None) -> Iterator[Turn
         yield TurnEffect(build_event_ref(after), what)
 
 
-def _find_note_effect(log: PartialLog, turn: int) -> TurnEffect | None:
-    """Return the first call that carried a note about the turn's withheld reply."""
-    withheld = [each for each in log.events if is_redaction_of(each, turn)][-1:]
+def _find_note_effect(kind: NoteKind, log: PartialLog, turn: int) -> TurnEffect | None:
+    """Return the first call that carried a note about the turn's withheld reply or text."""
+    withheld = [each for each in log.events if is_redaction_of(each, turn, kind)][-1:]
     carriers = (
-        find_note_carrier(each, log) for each in withheld if is_latest_when_redacted(each, log)
+        find_note_carrier(kind, each, log)
+        for each in withheld
+        if is_latest_when_redacted(turn, each, log)
     )
-    return next((_describe_note_carrier(each) for each in carriers if each), None)
+    return next((_describe_note_carrier(kind, each) for each in carriers if each), None)
 
 
-def _describe_note_carrier(recorded: RecordedEvent) -> TurnEffect | None:
+def _describe_note_carrier(kind: NoteKind, recorded: RecordedEvent) -> TurnEffect | None:
     match recorded.event:
         case ContextAssembled(call=call, manifest=manifest):
             note_layers = [
-                part.layer
-                for part in manifest.parts
-                if part.rule == REDACTION_NOTE_RULE and part.is_included
+                part.layer for part in manifest.parts if part.rule == kind.rule and part.is_included
             ]
             what = f"call {call} was told of it by {', '.join(note_layers)}"
             return TurnEffect(build_event_ref(recorded), what) if note_layers else None

@@ -6,7 +6,7 @@ It does not check that the prompt reads back as it was sent; that takes the text
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from pydantic import ConfigDict, with_config
@@ -16,7 +16,7 @@ from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.manifest import AppliedTrimStep
-from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.redaction_events import RedactedSpan, ReplyRedacted, TextRedacted
 from turnlog.events.model.session_events import PhaseEntered
 from turnlog.events.model.turn_events import InputFinding
 from turnlog.projections.audit.explain.call_snapshot import CallSnapshot, build_call_snapshot
@@ -84,6 +84,17 @@ class WithheldReply:
     """Whether the withheld text is kept as a blob, which only the audit role can read."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WithheldSubmission:
+    """A withheld text of a person, or part of it, and the event that withheld it."""
+
+    by: EventRef
+    rule: str
+    reason: str
+    spans: tuple[RedactedSpan, ...]
+    """The parts that were replaced, of the text that stood before; empty if all of it was."""
+
+
 @with_config(ConfigDict(defer_build=True))
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnExplanation:
@@ -133,6 +144,8 @@ class TurnExplanation:
     """Why the budget is smaller than the blueprint's; None if it is not."""
     findings: tuple[InputFinding, ...] = ()
     """What the rules of `input_safety` masked or noted when it was submitted."""
+    withheld_texts: tuple[WithheldSubmission, ...] = ()
+    """The redactions of its text, in their order; `said` is what stands."""
 
 
 def explain_turn(
@@ -188,6 +201,7 @@ def _build_explanation(turn: HistoryTurn, side: CallSnapshot) -> TurnExplanation
         counted=explain_factor(side),
         refused=explain_refusal(side),
         findings=turn.findings,
+        withheld_texts=tuple(_iterate_withheld_texts(record, turn.turn)),
     )
 
 
@@ -253,3 +267,11 @@ def _find_withheld_reply(log: PartialLog, turn: int) -> WithheldReply | None:
             case _:
                 pass
     return None
+
+
+def _iterate_withheld_texts(log: PartialLog, turn: int) -> Iterator[WithheldSubmission]:
+    for recorded in log.events:
+        event = recorded.event
+        if isinstance(event, TextRedacted) and event.turn == turn:
+            by = build_event_ref(recorded)
+            yield WithheldSubmission(by=by, rule=event.rule, reason=event.reason, spans=event.spans)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.redaction_events import ReplyRedacted, TextRedacted
 from turnlog.events.model.turn_events import (
     TurnCancelled,
     TurnCompleted,
@@ -55,6 +55,8 @@ class TurnMilestones:
     reply: TextRef | None = None
     """Reference to the reply, or to its replacement."""
     redacted: RecordedEvent | None = None
+    text_redacted: RecordedEvent | None = None
+    """The latest event that withheld its text, or a part of it; `text` is the replacement then."""
     marked: RecordedEvent | None = None
     """The latest event that excluded or restored the turn."""
     role: TurnRole = "user"
@@ -203,6 +205,8 @@ def _apply_event(turns: dict[int, TurnMilestones], recorded: RecordedEvent) -> N
             turns[turn] = replace(turns[turn], marked=recorded)
         case ReplyRedacted() as event if event.turn in turns:
             turns[event.turn] = _redact_turn(turns[event.turn], recorded, event)
+        case TextRedacted() as event if event.turn in turns:
+            turns[event.turn] = _redact_text(turns[event.turn], recorded, event)
         case _:
             pass
 
@@ -240,4 +244,16 @@ def _redact_turn(
         redacted=recorded,
         outcomes=milestones.outcomes or _build_outcomes_ref(recorded, event),
         shows_outcomes=True,
+    )
+
+
+def _redact_text(
+    milestones: TurnMilestones, recorded: RecordedEvent, event: TextRedacted
+) -> TurnMilestones:
+    said = build_optional_text_ref(recorded, "replacement", event.replacement)
+    return replace(
+        milestones,
+        text=said if milestones.text else None,
+        media=milestones.media if event.spans else (),
+        text_redacted=recorded,
     )

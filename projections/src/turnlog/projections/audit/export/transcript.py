@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from turnlog.events.content import Content, PlainText
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.redaction_events import ReplyRedacted, TextRedacted
 from turnlog.events.model.session_events import (
     PhaseEntered,
     ProfileSwitched,
@@ -45,6 +45,7 @@ class LaterChanges:
     """Changes to turns after their settlement, up to the end of the session."""
 
     withheld: dict[int, ReplyRedacted] = field(default_factory=dict[int, ReplyRedacted])
+    texts: dict[int, TextRedacted] = field(default_factory=dict[int, TextRedacted])
     excluded: set[int] = field(default_factory=set[int])
 
     def apply_event(self, recorded: RecordedEvent) -> None:
@@ -52,6 +53,8 @@ class LaterChanges:
         match recorded.event:
             case ReplyRedacted() as redacted:
                 self.withheld[redacted.turn] = redacted
+            case TextRedacted() as redacted:
+                self.texts[redacted.turn] = redacted
             case TurnExcluded(turn=turn):
                 self.excluded.add(turn)
             case TurnRestored(turn=turn):
@@ -66,6 +69,8 @@ class LaterChanges:
             reason, reply = redacted.reason, redacted.replacement
             kept = redacted.kept_results
             turn = replace(turn, redacted=True, reason=reason, reply=reply, kept=kept)
+        if (words := self.texts.get(turn.turn)) and turn.text is not None:
+            turn = replace(turn, text_withheld=words.reason, text=words.replacement)
         return replace(turn, excluded=turn.turn in self.excluded)
 
 
@@ -119,6 +124,7 @@ def render_turn(turn: HistoryTurn, activity: TurnActivity) -> str:
     """Render one turn."""
     marks: list[str] = [turn.status] if turn.status != "completed" else []
     marks += ["withheld"] if turn.redacted else []
+    marks += [f"text withheld: {turn.text_withheld}"] if turn.text_withheld else []
     marks += ["left out of later windows"] if turn.excluded else []
     marks += ["fallback text, not from a model"] if turn.fallback else []
     mark = f" · {', '.join(marks)}" if marks else ""

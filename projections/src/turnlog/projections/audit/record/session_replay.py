@@ -35,6 +35,7 @@ from turnlog.projections.prompt.assembly_inputs import (
     choose_assembler,
 )
 from turnlog.projections.prompt.request_dialect import PLAIN_DIALECT
+from turnlog.projections.prompt.sources.parent_inputs import collect_turn_inputs
 from turnlog.projections.prompt.sources.segment_layers import (
     list_segment_requests,
     restore_segments,
@@ -47,7 +48,6 @@ from turnlog.projections.prompt.sources.session_material import (
     get_pins,
 )
 from turnlog.projections.session.evolve import evolve, fold, fold_unbounded
-from turnlog.projections.session.parent_inputs import collect_turn_inputs
 from turnlog.projections.session.pinned_prompts import list_pinned_files
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.text_refs import TextRef

@@ -86,13 +86,13 @@ def _collect_turns_and_sequences(manifest: Manifest) -> tuple[set[int], set[int]
     return turns, sequences
 
 
-def _list_turn_refs(ref: SettledTurnRef) -> tuple[TextRef | None, ...]:
-    return ref.text, ref.reply, ref.work, *ref.outcome_refs
+def _list_turn_refs(ref: SettledTurnRef) -> tuple[TextRef | InputsRef | None, ...]:
+    return ref.text, ref.reply, ref.work, *ref.outcome_refs, ref.submission
 
 
 def _iterate_stored_refs(state: SessionState) -> Iterator[TextRef | InputsRef]:
     for ref in state.turns:
-        yield from (text_ref for text_ref in _list_turn_refs(ref) if text_ref)
+        yield from (turn_ref for turn_ref in _list_turn_refs(ref) if turn_ref)
     if opened := state.open:
         yield from filter(None, (opened.submission.text, opened.submission.inputs))
         if isinstance(opened.call, PromptedCall):

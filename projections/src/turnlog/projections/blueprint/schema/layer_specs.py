@@ -128,7 +128,9 @@ def _tag_condition(condition: object) -> str | None:
 
 
 LayerCondition = Annotated[
-    Annotated[Literal["first_turn", "reply_redacted", "step_failed"], Tag("(word)")]
+    Annotated[
+        Literal["first_turn", "reply_redacted", "text_redacted", "step_failed"], Tag("(word)")
+    ]
     | Annotated[WhenContext, Tag("(context)")]
     | Annotated[WhenAttribute, Tag("(attribute)")]
     | Annotated[WhenPhase, Tag("(phase)")]
@@ -138,16 +140,17 @@ LayerCondition = Annotated[
         _tag_condition,
         custom_error_type="condition_kind",
         custom_error_message=(
-            "a condition is `first_turn`, `reply_redacted`, `step_failed`, or one of:"
-            " `context`, `attribute`, `phase`, `confident`, `unsure`"
+            "a condition is `first_turn`, `reply_redacted`, `text_redacted`, `step_failed`,"
+            " or one of: `context`, `attribute`, `phase`, `confident`, `unsure`"
         ),
     ),
 ]
 """The condition under which a layer is included.
 
-`reply_redacted` is true for one call: the next one after a reply was withheld. `first_turn` is the
-value of an input of that name if there is one, otherwise it is true until a turn has been
-completed. `step_failed` is true when a step is repeated because all its tools failed.
+`reply_redacted` is true for one call: the next one after a reply was withheld. `text_redacted` is
+the same for what a person submitted. `first_turn` is the value of an input of that name if there is
+one, otherwise it is true until a turn has been completed. `step_failed` is true when a step is
+repeated because all its tools failed.
 """
 
 ResolvedField = Literal["intent", "entity", "identifiers", "results"]

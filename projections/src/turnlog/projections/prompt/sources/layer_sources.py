@@ -86,6 +86,7 @@ from turnlog.projections.prompt.sources.session_material import (
 )
 from turnlog.projections.prompt.sources.time_slots import list_time_values
 from turnlog.projections.prompt.sources.tool_sources import plan_tool_pieces
+from turnlog.projections.session.fold.due_notes import is_note_due
 from turnlog.projections.session.next_call import has_step_failed
 from turnlog.projections.session.pinned_prompts import find_pinned_files
 from turnlog.projections.session.state import SessionState
@@ -376,7 +377,9 @@ def is_condition_met(
         case "step_failed":
             return call.is_foreseen or has_step_failed(state.open)
         case "reply_redacted":
-            return _is_note_due(state)
+            return is_note_due(state.note, state)
+        case "text_redacted":
+            return is_note_due(state.text_note, state)
         case WhenContext(context=level):
             return level in material.context_levels
         case WhenAttribute(attribute=attribute):
@@ -389,15 +392,6 @@ def is_condition_met(
             return not is_confident(material, state, name)
         case _ as never:
             assert_never(never)
-
-
-def _is_note_due(state: SessionState) -> bool:
-    """Return whether the redaction note belongs in this turn.
-
-    The note is for the first turn that carries it, in all attempts at that turn.
-    """
-    turn = state.open.turn if state.open else state.submitted + 1
-    return state.note is not None and state.note.told in {None, turn}
 
 
 def format_condition(when: LayerCondition) -> str:

@@ -20,6 +20,7 @@ from turnlog.events.model.memory_events import (
     SummaryFailed,
     SummaryUndone,
 )
+from turnlog.events.model.redaction_events import TextRedacted
 from turnlog.events.model.turn_events import TurnCompleted, TurnEndEvent, TurnRole
 from turnlog.projections.blueprint.sent_names import format_sent_name
 from turnlog.projections.session.frozen_copies import replace
@@ -31,8 +32,14 @@ from turnlog.projections.session.state import (
     SettledStatus,
     SettledTurnRef,
     SettledTurnRun,
+    TextRedaction,
 )
-from turnlog.projections.session.text_refs import TextRef, build_literal_text_ref, build_text_ref
+from turnlog.projections.session.text_refs import (
+    InputsRef,
+    TextRef,
+    build_literal_text_ref,
+    build_text_ref,
+)
 from turnlog.projections.session.tool_disclosure import renew_disclosure
 from turnlog.projections.session.turn_summaries import (
     HistorySummary,
@@ -124,6 +131,7 @@ def _purge_memory(state: SessionState, upto: int) -> SessionState:
         carried_before=(),
         references=(),
         note=None,
+        text_note=None,
         returns=None,
     )
     return renew_disclosure(forgotten, "purged")
@@ -170,6 +178,7 @@ def _convert_to_run(ref: SettledTurnRef) -> SettledTurnRun:
         role=ref.role,
         shows_outcomes=bool(ref.outcome_refs),
         is_kept=ref.is_kept,
+        text_redaction=ref.text_redaction,
     )
 
 
@@ -198,9 +207,10 @@ def _merge_runs(runs: tuple[SettledTurnRun, ...]) -> tuple[SettledTurnRun, ...]:
 
 def _get_run_key(
     run: SettledTurnRun,
-) -> tuple[SettledStatus, bool, bool, str | None, TurnRole, bool, bool]:
+) -> tuple[SettledStatus, bool, bool, str | None, TurnRole, bool, bool, TextRedaction | None]:
     usable = (run.shows_outcomes, run.is_kept)
-    return (run.status, run.excluded, run.redacted, run.phase, run.role, *usable)
+    marks = (run.excluded, run.redacted)
+    return (run.status, *marks, run.phase, run.role, *usable, run.text_redaction)
 
 
 def find_settled_turn(state: SessionState, turn: int) -> SettledTurnRef | SettledTurnRun | None:
@@ -246,14 +256,55 @@ def mark_turn(
                 shows_outcomes=found.outcomes is not None,
                 results=results,
             )
-        turns = tuple(marked if ref.turn == turn else ref for ref in state.turns)
-        return replace(state, turns=turns)
-    pieces = (
-        replace(found, last=turn - 1),
-        replace(found, first=turn, last=turn, excluded=excluded, redacted=redacted),
-        replace(found, first=turn + 1),
+        return _replace_recent(state, marked)
+    marked_run = replace(found, first=turn, last=turn, excluded=excluded, redacted=redacted)
+    return _split_run(state, found, marked_run)
+
+
+def redact_text(state: SessionState, recorded: RecordedEvent, event: TextRedacted) -> SessionState:
+    """Replace the text of a settled turn, recent or in a run; what it was about is forgotten."""
+    found = find_settled_turn(state, event.turn)
+    if found is None:
+        return state
+    state = _withdraw_pending_summary(state, event.turn)
+    left = tuple([each for each in state.references if each.turn != event.turn])
+    state = replace(state, references=left)
+    redaction: TextRedaction = "part" if event.spans else "whole"
+    if isinstance(found, SettledTurnRun):
+        marked = replace(found, first=event.turn, last=event.turn, text_redaction=redaction)
+        return _split_run(state, found, marked)
+    return _replace_recent(
+        state,
+        dataclasses.replace(
+            found,
+            text=found.text and _replace_text(found.text, recorded, event),
+            media=found.media if event.spans else (),
+            text_redaction=redaction,
+            submission=found.submission or _find_submission(found.text),
+        ),
     )
-    rest = tuple(run for run in state.earlier if run is not found)
+
+
+def _replace_text(text: TextRef, recorded: RecordedEvent, event: TextRedacted) -> TextRef:
+    """Return the reference to what stands instead of a text, which was said when the text was."""
+    return dataclasses.replace(
+        build_text_ref(recorded, "replacement", event.replacement), at=text.at
+    )
+
+
+def _find_submission(text: TextRef | None) -> InputsRef | None:
+    return InputsRef(text.sequence, text.place) if text else None
+
+
+def _replace_recent(state: SessionState, marked: SettledTurnRef) -> SessionState:
+    turns = tuple(marked if ref.turn == marked.turn else ref for ref in state.turns)
+    return replace(state, turns=turns)
+
+
+def _split_run(state: SessionState, run: SettledTurnRun, marked: SettledTurnRun) -> SessionState:
+    """Return a state in which one turn of a run has other marks than the rest of it."""
+    pieces = (replace(run, last=marked.first - 1), marked, replace(run, first=marked.last + 1))
+    rest = tuple(each for each in state.earlier if each is not run)
     nonempty_pieces = tuple(piece for piece in pieces if piece.first <= piece.last)
     return replace(state, earlier=_merge_runs((*rest, *nonempty_pieces)))
 

@@ -1,11 +1,11 @@
 """How events change the open turn: submitted, claimed, prompted, resolved, continued and settled.
 
-Events of a turn that is no longer open change nothing, except the redaction of its reply.
+Events of a turn that is no longer open change nothing.
 """
 
 from __future__ import annotations
 
-from typing import Final, assert_never
+from typing import assert_never
 
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.call_events import (
@@ -15,7 +15,6 @@ from turnlog.events.model.call_events import (
     ContextAssembled,
 )
 from turnlog.events.model.child_events import ChildRequested, ChildSettled
-from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.retrieval_events import (
     KnowledgeRetrieved,
     QueriesFailed,
@@ -38,12 +37,11 @@ from turnlog.events.model.turn_events import (
     TurnSubmitted,
 )
 from turnlog.events.recorded_reasoning import REPLY_REASONING_FIELD
+from turnlog.projections.session.fold.due_notes import update_notes
 from turnlog.projections.session.fold.settled_turns import (
     NOTHING_LEFT,
     LeftOutcomes,
     add_settled_turn,
-    find_left_outcomes,
-    mark_turn,
 )
 from turnlog.projections.session.fold.token_corrections import correct_counts_by_end
 from turnlog.projections.session.frozen_copies import replace
@@ -68,7 +66,6 @@ from turnlog.projections.session.open_turn import (
     WrittenQueries,
 )
 from turnlog.projections.session.state import (
-    RedactionNote,
     SessionState,
     SettledStatus,
     SettledTurnRef,
@@ -96,9 +93,6 @@ from turnlog.projections.session.tool_uses import (
     UndecidedApproval,
     list_reusable_results,
 )
-
-REDACTION_NOTE_RULE: Final = "when reply_redacted"
-"""Rule that a manifest names for a part that is included because a reply was redacted."""
 
 
 def apply_turn_progress(
@@ -322,7 +316,7 @@ def apply_context_assembled(
     call = _prompt_call(state.open.call, recorded, event)
     opened = replace(state.open, call=call, adapted=adapted)
     called = {**state.called, event.manifest.kind: recorded.stream_sequence}
-    return replace(state, open=opened, called=called, note=_update_note(state.note, event))
+    return update_notes(replace(state, open=opened, called=called), event)
 
 
 def _prompt_call(
@@ -346,18 +340,6 @@ def _prompt_call(
             return PromptedCall(number + 1, unprompted, manifest, counted)
         case _ as never:
             assert_never(never)
-
-
-def _update_note(note: RedactionNote | None, event: ContextAssembled) -> RedactionNote | None:
-    """Return the note after a prompt: the first turn to carry it keeps it, the next drops it."""
-    if note is None or note.told == event.turn:
-        return note
-    if note.told is not None:
-        return None
-    carried = any(
-        part.rule == REDACTION_NOTE_RULE and part.is_included for part in event.manifest.parts
-    )
-    return replace(note, told=event.turn) if carried else note
 
 
 def apply_attempt_ended(
@@ -386,28 +368,6 @@ def _find_rejected_answer(
         build_text_ref(recorded, "rejected", event.rejected),
         build_literal_text_ref(recorded, "correction", event.correction),
     )
-
-
-def apply_reply_redacted(
-    state: SessionState, recorded: RecordedEvent, event: ReplyRedacted
-) -> SessionState:
-    """Replace the reply of the open or an earlier turn, and add a note for the latest one."""
-    replacement = build_optional_text_ref(recorded, "replacement", event.replacement)
-    left = find_left_outcomes(state, recorded, event)
-    if state.open and state.open.turn == event.turn:
-        state = settle_turn(state, event.turn, "completed", replacement, left=left)
-    replied = {
-        ref.turn: ref.status
-        for ref in state.turns
-        if (ref.status == "completed" or ref.is_kept) and ref.role == "user"
-    }
-    # The line of a turn that was cut later is no reply that could be the latest.
-    is_followed = any(
-        turn > event.turn and status == "completed" for turn, status in replied.items()
-    )
-    latest = event.turn in replied and not is_followed
-    marked = mark_turn(state, event.turn, redacted=True, reply=replacement, results=left.results)
-    return replace(marked, note=RedactionNote(event.turn)) if latest else marked
 
 
 TurnProgressEvent = (

@@ -1,4 +1,4 @@
-"""Rules for callers: open, describe, submit, cancel and close; exclude, redact, rate and display.
+"""Rules for callers: open, describe, submit, cancel and close; exclude, rate and display.
 
 One turn is open at a time. The blueprint's `second_submit` policy decides what a second submit
 does.
@@ -11,7 +11,6 @@ from typing import Final, assert_never
 
 from turnlog.events.content import PlainText, encode_canonical
 from turnlog.events.errors import Refused
-from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.retrieval_events import EntryFeedbackGiven, FeedbackGiven
 from turnlog.events.model.session_events import (
     SessionClosed,
@@ -33,20 +32,24 @@ from turnlog.projections.session.commands import (
     CancelTurn,
     CloseSession,
     DescribeSession,
-    DisplayTurn,
     ExcludeTurn,
-    GiveEntryFeedback,
-    GiveFeedback,
     OpenSession,
-    RedactReply,
     RestoreTurn,
     SubmitTurn,
     TurnCommand,
 )
 from turnlog.projections.session.fold.settled_turns import build_unknown_turn, find_settled_turn
-from turnlog.projections.session.rules.admission_rules import require_open_session
+from turnlog.projections.session.rules.admission_rules import (
+    require_open_session,
+    require_settled_turn,
+)
 from turnlog.projections.session.rules.attempt_events import NewEvents, release_next_turn
 from turnlog.projections.session.rules.phase_rules import enter_start_phase, require_turn_allowed
+from turnlog.projections.session.rules.redaction_rules import (
+    redact_reply,
+    redact_text,
+    redact_turn,
+)
 from turnlog.projections.session.rules.steps.child_rules import report_child_ends
 from turnlog.projections.session.rules.steps.outcome_rules import cancel_open_turn
 from turnlog.projections.session.rules.steps.summary_rules import undo_summaries_of_turn
@@ -56,7 +59,15 @@ from turnlog.projections.session.session_description import (
     merge_metadata,
 )
 from turnlog.projections.session.session_owner import ShareSession
-from turnlog.projections.session.state import SessionState, SettledTurnRef, SettledTurnRun
+from turnlog.projections.session.state import SessionState
+from turnlog.projections.session.turn_commands import (
+    DisplayTurn,
+    GiveEntryFeedback,
+    GiveFeedback,
+    RedactReply,
+    RedactText,
+    RedactTurn,
+)
 
 
 def open_session(state: SessionState | None, command: OpenSession) -> NewEvents:
@@ -114,6 +125,10 @@ def decide_turn(state: SessionState, command: TurnCommand) -> NewEvents:
             return set_turn_display(state, command)
         case RedactReply():
             return redact_reply(state, command)
+        case RedactText():
+            return redact_text(state, command)
+        case RedactTurn():
+            return redact_turn(state, command)
         case GiveFeedback():
             return record_feedback(state, command)
         case GiveEntryFeedback():
@@ -248,17 +263,8 @@ def _patch_metadata(state: SessionState, patch: JsonObject) -> JsonObject | None
     return None if is_same else patched
 
 
-def _require_settled_turn(state: SessionState, turn: int) -> SettledTurnRef | SettledTurnRun:
-    found = find_settled_turn(state, turn)
-    if found is None and 1 <= turn <= state.submitted:
-        raise Refused("turn-open", f"turn {turn} is not settled", field="turn", fix="cancel it")
-    if found is None:
-        raise build_unknown_turn(turn)
-    return found
-
-
 def set_turn_exclusion(state: SessionState, command: ExcludeTurn | RestoreTurn) -> NewEvents:
-    found = _require_settled_turn(state, command.turn)
+    found = require_settled_turn(state, command.turn)
     if not found.is_usable:
         what = f"turn {command.turn} was {found.status}, and no prompt includes it"
         raise Refused("no-reply", what, field="turn")
@@ -270,27 +276,6 @@ def set_turn_exclusion(state: SessionState, command: ExcludeTurn | RestoreTurn) 
     return (
         TurnExcluded(turn=command.turn),
         *undo_summaries_of_turn(state, command.turn, "excluded"),
-    )
-
-
-def redact_reply(state: SessionState, command: RedactReply) -> NewEvents:
-    found = _require_settled_turn(state, command.turn)
-    if found.role == "system":
-        what, fix = (
-            f"turn {command.turn} has the role `system`, and no reply",
-            "exclude the turn instead",
-        )
-        raise Refused("no-reply", what, field="turn", fix=fix)
-    if found.redacted:
-        raise Refused("already-redacted", f"the reply of turn {command.turn} is withheld already")
-    return (
-        ReplyRedacted(
-            turn=command.turn,
-            reason=command.reason,
-            rule=command.rule,
-            replacement=PlainText(text=command.replacement),
-        ),
-        *undo_summaries_of_turn(state, command.turn, "redacted"),
     )
 
 
@@ -358,7 +343,7 @@ def _build_comment(comment: str | None) -> PlainText | None:
 
 
 def set_turn_display(state: SessionState, command: DisplayTurn) -> NewEvents:
-    """Record how user interfaces show a turn; refuse one for a missing or redacted reply.
+    """Record how user interfaces show a turn; refuse it for what is missing or withheld.
 
     No prompt contains a display form, so it may be set at any time, and set again.
     """
@@ -374,6 +359,9 @@ def set_turn_display(state: SessionState, command: DisplayTurn) -> NewEvents:
     if command.reply is not None and found and found.redacted:
         what = f"the reply of turn {turn} is withheld"
         raise Refused("reply-withheld", what, field="reply", fix="leave it out")
+    if command.text is not None and found and found.text_redaction:
+        what = f"the text of turn {turn} is withheld"
+        raise Refused("text-withheld", what, field="text", fix="leave it out")
     text, reply = command.text, command.reply
     return (
         TurnDisplayed(

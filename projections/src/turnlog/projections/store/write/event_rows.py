@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Final, assert_never
 
 from turnlog.events.codec import format_rfc3339
-from turnlog.events.content import Digest, get_plain_text
+from turnlog.events.content import Content, Digest, get_plain_text
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.call_events import (
     AttemptEnded,
@@ -32,7 +32,12 @@ from turnlog.events.model.memory_events import (
     SummaryUndone,
 )
 from turnlog.events.model.prompt_events import PromptsSnapshotted
-from turnlog.events.model.redaction_events import ReplyRedacted, is_of_ended_turn
+from turnlog.events.model.redaction_events import (
+    RedactionEvent,
+    ReplyRedacted,
+    TextRedacted,
+    is_of_ended_turn,
+)
 from turnlog.events.model.retrieval_events import (
     EntryFeedbackGiven,
     FeedbackGiven,
@@ -290,7 +295,7 @@ def _build_event_changes(recorded: RecordedEvent) -> Iterator[RowChange]:
             yield _build_failed_turn(recorded, event)
         case TurnCancelled(turn=turn):
             yield _patch_turn(recorded, turn, "cancelled")
-        case ReplyRedacted() as event:
+        case ReplyRedacted() | TextRedacted() as event:
             yield from _build_redaction(recorded, event)
         case PhaseEntered(phase=phase):
             yield _patch_session(recorded, phase=phase)
@@ -318,11 +323,14 @@ def _build_event_changes(recorded: RecordedEvent) -> Iterator[RowChange]:
             assert_never(never)
 
 
-def _build_redaction(recorded: RecordedEvent, event: ReplyRedacted) -> Iterator[RowChange]:
-    # A reply that is withheld before it is shown completes its turn.
-    if not is_of_ended_turn(event):
-        yield _patch_turn(recorded, event.turn, "completed")
+def _build_redaction(recorded: RecordedEvent, event: RedactionEvent) -> Iterator[RowChange]:
     yield _patch_session(recorded, redacted=True)
+    if isinstance(event, TextRedacted):
+        if event.turn == 1:
+            yield _build_first_words(recorded, event.replacement)
+    elif not is_of_ended_turn(event):
+        # A reply that is withheld before it is shown completes its turn.
+        yield _patch_turn(recorded, event.turn, "completed")
 
 
 def _build_child_turn(recorded: RecordedEvent, event: ChildRequested) -> Iterator[RowChange]:
@@ -513,7 +521,10 @@ def _build_submitted_turn(
     yield PutRow(TURNS, (recorded.tenant, recorded.session, event.turn), submitted)
     yield _patch_session(recorded, turns=event.turn)
     if event.turn == 1:
-        title = format_title(get_plain_text(event.text))
-        yield _patch_session(
-            recorded, title=title, sought=build_search_text(recorded.session, title)
-        )
+        yield _build_first_words(recorded, event.text)
+
+
+def _build_first_words(recorded: RecordedEvent, text: Content | None) -> RowChange:
+    """Return the change by which a session without a given title is listed and found."""
+    title = format_title(get_plain_text(text))
+    return _patch_session(recorded, title=title, sought=build_search_text(recorded.session, title))

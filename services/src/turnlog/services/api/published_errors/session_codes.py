@@ -10,7 +10,7 @@ from turnlog.services.api.published_errors.error_code import ErrorCode
 
 SESSION_CODES: Final[Mapping[str, ErrorCode]] = {
     "already-redacted": ErrorCode(
-        meaning="The reply is withheld already.",
+        meaning="The reply or the text is withheld already.",
         action="nothing is left to do",
         status=HTTPStatus.CONFLICT,
         retry="no",
@@ -125,6 +125,13 @@ SESSION_CODES: Final[Mapping[str, ErrorCode]] = {
         action="leave phases alone, or open a session of another blueprint",
         status=HTTPStatus.CONFLICT,
         retry="no",
+    ),
+    "no-match": ErrorCode(
+        meaning="A text has nothing that the pattern of a redaction finds.",
+        action="read the text as it stands, and write another pattern",
+        status=HTTPStatus.CONFLICT,
+        retry="no",
+        contains=("field",),
     ),
     "nothing-found": ErrorCode(
         meaning="A retrieval found nothing, and the blueprint refuses to answer without.",
@@ -324,6 +331,13 @@ SESSION_CODES: Final[Mapping[str, ErrorCode]] = {
     "turn-not-open": ErrorCode(
         meaning="The turn of an approval is settled.",
         action="nothing is left to do",
+        status=HTTPStatus.CONFLICT,
+        retry="no",
+        contains=("field",),
+    ),
+    "text-withheld": ErrorCode(
+        meaning="What was submitted is withheld, and so is what shows it.",
+        action="leave it out",
         status=HTTPStatus.CONFLICT,
         retry="no",
         contains=("field",),

@@ -30,6 +30,7 @@ from turnlog.projections.audit.verify.signed_checkpoints import (
 from turnlog.services.bundle.bundle_zip import build_verifier
 from turnlog.services.bundle.proof_verifier import verify_proof
 from turnlog.services.cli.actions.checkpoint_files import load_checkpoint_file
+from turnlog.services.cli.actions.session_export import count_late_redactions
 from turnlog.services.cli.client.prompt_reads import find_reply_call
 from turnlog.services.cli.client.service_client import ServiceClient
 from turnlog.services.cli.console import create_error_console, create_output_console
@@ -147,14 +148,11 @@ def _write_checked(proof: CallProof, to: Path) -> None:
 
 
 async def _warn_of_redactions(service: ServiceClient, session: str) -> None:
-    """Say on standard error how many replies of the session were redacted after being said."""
-    turns = (await service.send(operations.fetch_history(session))).turns
-    # Only a completed turn has a finish; a reply withheld by a rule was never completed.
-    count = sum(turn.redacted and turn.finish is not None for turn in turns)
-    if count:
-        replies = "1 reply" if count == 1 else f"{count} replies"
+    """Say on standard error how many texts of the session were redacted after being said."""
+    if count := await count_late_redactions(service, session):
+        texts = "1 text" if count == 1 else f"{count} texts"
         create_error_console().print(
-            f"{replies} of the session redacted after being said: the proof may have what was said"
+            f"{texts} of the session redacted after being said: the proof may have what was said"
         )
 
 

@@ -124,22 +124,28 @@ def list_uncovered_sessions(
 async def describe_late_redactions(
     service: ServiceClient, sessions: Iterable[str], form: ExportForm
 ) -> list[str]:
-    """Return a warning if replies were redacted after they had been completed.
+    """Return a warning if replies or texts were redacted after they had been said.
 
-    It says whether the texts of such replies are in the exported events.
+    It says whether these are in the exported events.
     """
-    redacted_count = 0
+    said = 0
     for session in sessions:
         with suppress(Corrupt):  # A corrupt session is already reported by its undecodable events.
-            turns = (await service.send(operations.fetch_history(session))).turns
-            # Only a completed turn has a finish; a reply withheld by a rule was never completed.
-            redacted_count += sum(turn.redacted and turn.finish is not None for turn in turns)
-    if not redacted_count:
+            said += await count_late_redactions(service, session)
+    if not said:
         return []
-    replies = "1 reply was" if redacted_count == 1 else f"{redacted_count} replies were"
+    found = "1 text was" if said == 1 else f"{said} texts were"
     if form.has_withheld_texts:
-        return [f"{replies} redacted after being said: what was said is in the events"]
-    return [f"{replies} redacted after being said: `--stored` exports what was said"]
+        return [f"{found} redacted after being said: what was said is in the events"]
+    return [f"{found} redacted after being said: `--stored` exports what was said"]
+
+
+async def count_late_redactions(service: ServiceClient, session: str) -> int:
+    """Return how many replies and texts of a session were redacted after they were said."""
+    turns = (await service.send(operations.fetch_history(session))).turns
+    # Only a completed turn has a finish; a reply withheld by a rule was never completed.
+    replies = sum(turn.redacted and turn.finish is not None for turn in turns)
+    return replies + sum(turn.text_withheld is not None for turn in turns)
 
 
 def format_unreadable_event(session: str, number: int, detail: str) -> str:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
+from turnlog.contract.value_names import RedactedPart
+from turnlog.events.errors import Refused
 from turnlog.services.cli.command_runner import (
     CommandEntry,
     confirm_command,
@@ -313,31 +315,88 @@ def _parse_entry(written: str) -> dict[str, str]:
     return {"collection": collection, "entry": entry}
 
 
-def redact_reply(
+@dataclass(frozen=True, slots=True)
+class RedactedWords:
+    """Which part of a text is redacted; by default all of it."""
+
+    pattern: Annotated[
+        str | None,
+        typer.Option("--pattern", metavar="RE2", help="Only what it finds in the text."),
+    ] = None
+    spans: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--span", metavar="BEGIN:END", help="Only these characters of the text, from 0."
+        ),
+    ] = None
+
+    def parse_spans(self) -> list[tuple[int, int]]:
+        """Return the beginnings and ends that options such as `12:20` name."""
+        return [_parse_span(each) for each in self.spans or ()]
+
+    def refuse(self) -> None:
+        """Refuse parts of a reply, which is redacted as a whole."""
+        for name, value in (("--pattern", self.pattern), ("--span", self.spans)):
+            if value:
+                detail = "a reply is redacted as a whole"
+                raise Refused("invalid", detail, field=name, fix="add `--of text` or `--of turn`")
+
+
+def _parse_span(text: str) -> tuple[int, int]:
+    begin, _, end = text.partition(":")
+    if not (begin.isdecimal() and end.isdecimal()):
+        fix = "write `--span 12:20` for the characters 12 to 19"
+        raise Refused("invalid", f"{text!r} is no span", field="--span", fix=fix)
+    return int(begin), int(end)
+
+
+def redact_turn(
     session: SessionArgument,
     turn: Annotated[int, typer.Argument(metavar="TURN", min=1, help="Number of the turn.")],
     *,
     reason: Annotated[
         str, typer.Option("--reason", metavar="TEXT", help="Recorded, and shown to readers.")
     ],
+    of: Annotated[
+        RedactedPart,
+        typer.Option("--of", help="The reply, the text that was submitted, or both (`turn`)."),
+    ] = "reply",
+    words: RedactedWords,
     replacement: Annotated[
         str | None,
         typer.Option(
-            "--replacement", metavar="TEXT", help="Shown instead; by default the blueprint's."
+            "--replacement",
+            metavar="TEXT",
+            help="Shown instead; by default the blueprint's for a reply, `[withheld]` for a text.",
         ),
     ] = None,
     target: ServiceTarget,
     output: OutputOption = "table",
 ) -> None:
-    """Redact the reply of a turn, with what its tools gave, for all readers but an audit.
+    """Redact a reply with what its tools gave, or a person's text, for all readers but an audit.
 
-    This cannot be undone. The text of the user stays as it is; `turnlog exclude` keeps the turn
-    out of later windows.
+    This cannot be undone. With a text go the inputs and metadata of its turn, and pictures beside
+    it if all of it is redacted. A reply may repeat the text: `--of turn` redacts both.
     """
     from turnlog.client import operations
 
-    operation = operations.redact_reply(session, turn, reason, replacement=replacement)
-    confirm_command(target, operation, f"the reply of turn {turn} is redacted", output)
+    if of == "reply":
+        words.refuse()
+        operation = operations.redact_reply(session, turn, reason, replacement=replacement)
+    else:
+        operation = operations.redact_text(
+            session=session,
+            turn=turn,
+            reason=reason,
+            replacement=replacement,
+            pattern=words.pattern,
+            spans=words.parse_spans(),
+            with_reply=of == "turn",
+        )
+    confirm_command(target, operation, f"{_REDACTED_WORDS[of]} turn {turn} is redacted", output)
+
+
+_REDACTED_WORDS: Final = {"reply": "the reply of", "text": "the text of", "turn": "all of"}
 
 
 def undo_summary(
@@ -431,7 +490,7 @@ STEERING_COMMANDS: Final = (
     CommandEntry("exclude", exclude_turn),
     CommandEntry("restore", restore_turn),
     CommandEntry("feedback", record_feedback),
-    CommandEntry("redact", redact_reply),
+    CommandEntry("redact", redact_turn),
     CommandEntry("undo", undo_summary),
     CommandEntry("fork", fork_session),
     CommandEntry("share", share_session),

@@ -54,7 +54,7 @@ REASON_LABELS: Final[dict[DiffReason, str]] = {
     "cancelled": "cancelled",
     "excluded": "excluded",
     "restored": "restored",
-    "redacted": "a reply was redacted",
+    "redacted": "a reply or a text was redacted",
     "told": "already described",
     "choice": "a choice",
     "phase": "the phase",

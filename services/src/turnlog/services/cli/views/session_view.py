@@ -198,6 +198,8 @@ def _list_marks(turn: TurnView) -> Iterator[tuple[str, str]]:
         yield format_finding(found.rule, found.action, found.count), WARNING
     if turn.redacted:
         yield f"reply withheld: {turn.reason}", BAD
+    if turn.text_withheld is not None:
+        yield f"text withheld: {turn.text_withheld}", BAD
     if turn.excluded:
         yield "left out of windows", WARNING
     if turn.purged:

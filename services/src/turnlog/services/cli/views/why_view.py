@@ -6,7 +6,7 @@ event of each text; then the parts that were left out, with the rule and the eve
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from rich.console import Group, RenderableType
@@ -26,6 +26,7 @@ from turnlog.projections.audit.explain.turn_explanation import (
     PhaseStanding,
     TurnExplanation,
     WithheldReply,
+    WithheldSubmission,
 )
 from turnlog.services.api.prompt_payloads import RecordedPromptView
 from turnlog.services.cli.views.prompt_view import render_proof, render_source
@@ -181,7 +182,7 @@ def _render_facts(explanation: TurnExplanation, prompt: RecordedPromptView) -> T
         grid.add_row("" if place else "beside", other)
     if explanation.standing:
         grid.add_row("phase", _render_phase(explanation.standing))
-    grid.add_row("safety", _render_safety(explanation.withheld))
+    grid.add_row("safety", _render_safety(explanation.withheld, explanation.withheld_texts))
     if explanation.superseded:
         grid.add_row("instead of", _describe_superseded(explanation))
     if explanation.counted:
@@ -250,9 +251,21 @@ def _render_phase(standing: PhaseStanding) -> Text:
     return line.append(f"{by}  ", MUTED).append_text(render_cause(standing.since))
 
 
-def _render_safety(withheld: WithheldReply | None) -> Text:
-    if withheld is None:
+def _render_safety(withheld: WithheldReply | None, texts: Sequence[WithheldSubmission]) -> Text:
+    if withheld is None and not texts:
         return Text("✓ ", GOOD).append("nothing was withheld", "default")
+    found = [_render_withheld_text(each) for each in texts]
+    return Text("\n").join([*found, *([_render_withheld_reply(withheld)] if withheld else [])])
+
+
+def _render_withheld_text(withheld: WithheldSubmission) -> Text:
+    what = f"{format_count(len(withheld.spans), 'part')} of it" if withheld.spans else "all of it"
+    line = Text(f"✗ the text, {what}, withheld by {withheld.rule}", BAD)
+    line.append(f": {escape_controls(withheld.reason)}", "default")
+    return line.append("\n").append_text(render_cause(withheld.by))
+
+
+def _render_withheld_reply(withheld: WithheldReply) -> Text:
     line = Text(f"✗ withheld by {withheld.rule}", BAD)
     line.append(f": {escape_controls(withheld.reason)}", "default")
     line.append("\n").append_text(render_cause(withheld.by))

@@ -18,16 +18,12 @@ from turnlog.contract.session_requests import (
     FeedbackRequest,
     PhaseSignalRequest,
     RecordChoiceRequest,
-    RedactReplyRequest,
+    RedactTurnRequest,
     ShareSessionRequest,
     SwitchProfileRequest,
 )
 from turnlog.contract.turn_payloads import CloseResult, CommandResult
-from turnlog.projections.session.commands import (
-    ExcludeTurn,
-    RequestSchemas,
-    RestoreTurn,
-)
+from turnlog.projections.session.commands import ExcludeTurn, RequestSchemas, RestoreTurn
 from turnlog.services.http.headers import tag_body
 from turnlog.services.http.request_checks import TurnPath
 from turnlog.services.http.request_identity import CallerIdentity
@@ -110,16 +106,19 @@ async def close_session(
     return tag_body(response, done)
 
 
-@router.post(api_paths.REDACTIONS, summary="Redact a reply")
-async def redact_reply(
+@router.post(api_paths.REDACTIONS, summary="Redact a reply, or a person's text")
+async def redact_turn(
     session: str,
     caller: CallerIdentity,
     steering: Steering,
     response: Response,
-    form: RedactReplyRequest,
+    form: RedactTurnRequest,
 ) -> CommandResult:
-    """Replace the reply of a turn wherever it is shown."""
-    done = await steering.redact_reply(caller.create_caller(form), session, form)
+    """Replace the reply of a turn, what a person submitted with it, or both, wherever it is shown.
+
+    Windows have the replacement from then on, and so do all readers but an audit.
+    """
+    done = await steering.redact_turn(caller.create_caller(form), session, form)
     return tag_body(response, done)
 
 

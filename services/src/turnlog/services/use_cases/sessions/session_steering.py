@@ -16,7 +16,7 @@ from turnlog.contract.session_requests import (
     DisplayTurnRequest,
     FeedbackRequest,
     PhaseSignalRequest,
-    RedactReplyRequest,
+    RedactTurnRequest,
 )
 from turnlog.contract.turn_payloads import CloseResult, CommandResult
 from turnlog.contract.value_names import ShareAccess
@@ -29,13 +29,9 @@ from turnlog.projections.session.commands import (
     CloseSession,
     Command,
     DescribeSession,
-    DisplayTurn,
     EnterPhase,
-    GiveEntryFeedback,
-    GiveFeedback,
     PurgeMemory,
     RecordChoice,
-    RedactReply,
     RequestSchemas,
     SendSignal,
     SwitchProfile,
@@ -46,6 +42,14 @@ from turnlog.projections.session.decide import refuse_unknown_session
 from turnlog.projections.session.session_description import SessionDescription
 from turnlog.projections.session.session_owner import ShareSession
 from turnlog.projections.session.state import SessionState
+from turnlog.projections.session.turn_commands import (
+    DisplayTurn,
+    GiveEntryFeedback,
+    GiveFeedback,
+    RedactReply,
+    RedactText,
+    RedactTurn,
+)
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.command_handling.callers import Caller
 from turnlog.services.command_handling.guarded_requests import Form, GuardedRequest
@@ -56,6 +60,7 @@ from turnlog.services.sessions.cut_replies import CutReplyReader
 from turnlog.services.sessions.orphaned_children import close_children
 from turnlog.services.sessions.request_guard import RequestGuard
 from turnlog.services.tenants.model_permits import DEFAULT_NAME, require_switched_model
+from turnlog.services.use_cases.sessions.text_redaction import build_text_redaction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,19 +186,35 @@ class SessionSteering:
         made = (each.event for each in events if isinstance(each.event, KnowledgeRetrieved))
         return tuple(entry for each in made if each.turn == turn for entry in each.taken)
 
-    async def redact_reply(
-        self, caller: Caller, session: str, request: RedactReplyRequest
+    async def redact_turn(
+        self, caller: Caller, session: str, request: RedactTurnRequest
     ) -> CommandResult:
-        """Replace the reply of a turn wherever it is shown; by the blueprint's words by default."""
+        """Replace the reply of a turn, its text or both wherever they are shown."""
 
-        async def build(state: SessionState, form: RedactReplyRequest) -> RedactReply:
-            material = await self.blueprints.load_material(state)
-            words = form.replacement or material.get_replacement(state)
-            return RedactReply(form.turn, form.reason, OPERATOR_RULE, words)
+        async def build(
+            state: SessionState, form: RedactTurnRequest
+        ) -> RedactReply | RedactText | RedactTurn:
+            if form.of in {None, "reply"}:
+                return await self._build_reply_redaction(state, form)
+            text = await build_text_redaction(self.command_handler, state, form)
+            if form.of == "text":
+                return text
+            return RedactTurn(text, await self._build_reply_redaction(state, form))
 
         return await self.handle_request(
             caller=caller, session=session, form=request, build=build, turn=request.turn
         )
+
+    async def _build_reply_redaction(
+        self, state: SessionState, form: RedactTurnRequest
+    ) -> RedactReply:
+        for name in ("pattern", "spans"):
+            if form.of != "turn" and getattr(form, name) is not None:
+                detail, fix = "a reply is redacted as a whole", "send `of`: `text` or `turn`"
+                raise Refused("invalid", detail, field=name, fix=fix)
+        material = await self.blueprints.load_material(state)
+        words = form.replacement or material.get_replacement(state)
+        return RedactReply(form.turn, form.reason, OPERATOR_RULE, words)
 
     async def record_choice(self, caller: Caller, session: str, choice: str) -> CommandResult:
         """Record a choice that the session's current phase offers."""

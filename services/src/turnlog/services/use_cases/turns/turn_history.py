@@ -23,7 +23,7 @@ from turnlog.events.content import (
     get_plain_text,
     parse_structured_text,
 )
-from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.redaction_events import REDACTION_LEAF
 from turnlog.events.recorded_reasoning import parse_reasoning, read_reasoning_text
 from turnlog.projections.session.fold.settled_turns import build_unknown_turn
 from turnlog.projections.session_views.phase_visits import filter_visits, list_phase_visits
@@ -60,7 +60,7 @@ class TurnHistory:
     ) -> HistoryView:
         """Return all turns, now or at a sequence, or those of a phase, and the phase visits.
 
-        A reply that was withheld since is not in the history of an earlier sequence either. What
+        What was withheld since is not in the history of an earlier sequence either. What
         the model reasoned is part of it where `has_reasoning` asks for it.
         """
         handler = self.time_travel.command_handler
@@ -69,7 +69,7 @@ class TurnHistory:
         if at is not None:
             last = await handler.load_last_event(tenant, session, at)
             redactions = await handler.log.read_events_by_leaf(
-                tenant, session, ReplyRedacted.leaf, last.head
+                tenant, session, REDACTION_LEAF, last.head
             )
             history = apply_redactions(history, redactions)
         if phase is not None:

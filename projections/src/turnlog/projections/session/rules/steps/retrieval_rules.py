@@ -8,11 +8,7 @@ the call that uses it. An attempt that takes the turn over finds it there and do
 from __future__ import annotations
 
 from turnlog.events.model.retrieval_events import QueriesFailed, QueriesRequested
-from turnlog.projections.session.commands import (
-    GiveUpQueries,
-    RecordRetrieval,
-    RequestQueries,
-)
+from turnlog.projections.session.commands import GiveUpQueries, RecordRetrieval, RequestQueries
 from turnlog.projections.session.open_turn import OpenTurn, TurnRetrieval, WrittenQueries
 from turnlog.projections.session.rules.attempt_events import (
     NewEvents,

@@ -1,4 +1,4 @@
-// What can be done with a turn: exclude it from later prompts, include it again, and withhold its reply.
+// What can be done with a turn: exclude it from later prompts, include it again, and withhold its reply or its text.
 
 import { createElement } from "../app/dom.js";
 import { formatCostSum, formatNumber, formatOneLine } from "../app/formatting.js";
@@ -21,8 +21,7 @@ export function renderTurnActions(session, turn) {
   const word = turn.excluded ? "include again" : "exclude";
   return createElement("span", { class: "turn-actions" },
     isInPrompts ? createActionButton(`${key} exclusion`, word, () => openExclusion(session, turn), { "aria-label": `${word}: turn ${turn.turn}` }) : null,
-    turn.redacted || !hasReply ? null
-      : createActionButton(`${key} redaction`, "redact", () => openRedaction(session, turn.turn), { "aria-label": `redact: the reply of turn ${turn.turn}` }));
+    createActionButton(`${key} redaction`, "redact", () => openRedaction(session, turn, hasReply && !turn.redacted), { "aria-label": `redact: turn ${turn.turn}` }));
 }
 
 const formatKey = (session, turn) => `${session} turn ${turn}`;
@@ -57,14 +56,20 @@ function renderExclusionPreview(session, { undone, uncovered, cost }) {
 
 const formatRanges = (turns) => turns.map(({ first, last }) => formatTurnRange(first, last)).join(", ");
 
-function openRedaction(session, turn) {
+function openRedaction(session, { turn }, isReplyShown) {
+  const choices = isReplyShown ? [["reply", "the reply"], ["text", "what was submitted"], ["turn", "both"]] : [["text", "what was submitted"]];
+  const pattern = createField({ name: "pattern", label: "Only what matches", hint: "A regular expression, searched in the text that was submitted. If empty, all of it is redacted." });
+  const showPattern = (of) => { pattern.element.hidden = of === "reply"; };
+  showPattern(choices[0][0]);
   openActionDialog({
-    title: `Redact the reply of turn ${turn}`, isSevere: true, confirm: "Redact", nextKey: `${formatKey(session, turn)} exclusion`,
-    intro: "Another text replaces the reply wherever it is shown and in later prompts, and summaries of it are undone. This cannot be taken back.",
+    title: `Redact turn ${turn}`, isSevere: true, confirm: "Redact", nextKey: `${formatKey(session, turn)} exclusion`,
+    intro: "Another text stands instead, wherever it is shown and in later prompts, and summaries of the turn are undone. This cannot be taken back. A reply may repeat what was submitted.",
     fields: [
+      createField({ name: "of", label: "What", kind: "select", options: choices, value: choices[0][0], change: showPattern }),
+      pattern,
       createField({ name: "reason", label: "Reason", kind: "textarea", maxlength: MAX_REASON_CHARACTERS, need: "Say why: the record and readers get the reason.", hint: "Recorded and shown to readers." }),
-      createField({ name: "replacement", label: "Text instead of the reply", hint: "If empty, that of the blueprint." }),
+      createField({ name: "replacement", label: "Text instead", hint: "If empty, that of the blueprint for a reply, and [withheld] for a text." }),
     ],
-    buildCommand: ({ reason, replacement }) => ["POST", buildSessionPath(session, "redactions"), { turn, reason, ...(replacement ? { replacement } : {}) }],
+    buildCommand: ({ of, reason, pattern: sought, replacement }) => ["POST", buildSessionPath(session, "redactions"), { turn, of, reason, ...(sought && of !== "reply" ? { pattern: sought } : {}), ...(replacement ? { replacement } : {}) }],
   });
 }

@@ -11,7 +11,7 @@ import { formatVote, renderVotes } from "./votes.js";
 const SIGNS = { added: "+", removed: "−", changed: "~", shrunk: "▾", grown: "▴", moved: "⇄" };
 const CAUSE_TEXTS = {
   said: "the turn's message", answered: "answered", failed: "it failed", cancelled: "cancelled", excluded: "excluded",
-  restored: "restored", redacted: "a reply was redacted", told: "already described", choice: "a choice", phase: "the phase",
+  restored: "restored", redacted: "a reply or a text was redacted", told: "already described", choice: "a choice", phase: "the phase",
   attribute: "an attribute", resolved: "the resolved reference", retrieved: "what was retrieved", voted: "the votes on it",
   called: "a tool call", returned: "a tool result",
   pinned: "what was pinned", override: "the user's own prompts", asked: "tools asked for in full", library: "the library",

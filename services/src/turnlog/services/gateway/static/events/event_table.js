@@ -15,6 +15,7 @@ import { describeEvent, formatEventName, getEventFamily } from "./event_sentence
 const PAGE_SIZE = 200;
 const SEARCH_PAGE_SIZE = 1000;
 const END_DISTANCE = 60;
+const REDACTIONS = ["reply-redacted", "text-redacted"];
 
 export function createEventTable(session) {
   const body = createElement("tbody");
@@ -109,6 +110,22 @@ export function createEventTable(session) {
     drawSearch();
   }
 
+  // What a redaction withholds goes from the rows that were drawn before it.
+  async function refreshRows() {
+    for (let after = first - 1, more = true; more;) {
+      const page = await fetchJson(buildSessionPath(session, "events"), { after, limit: SEARCH_PAGE_SIZE });
+      page.events.filter((envelope) => envelope.withheldby && rows.has(envelope.sequence)).forEach(replaceRow);
+      ({ after, more } = page);
+    }
+  }
+
+  function replaceRow(envelope) {
+    const isOpen = opened?.sequence === envelope.sequence;
+    if (isOpen) closeEvent();
+    rows.get(envelope.sequence).line.replaceWith(renderRow(envelope));
+    if (isOpen) showDetail(envelope.sequence);
+  }
+
   function closeEvent() {
     if (!opened) return;
     const { sequence, line, detail } = opened;
@@ -170,6 +187,7 @@ export function createEventTable(session) {
       body.append(line);
       drawSearch();
       if (isAtEnd && !opened) scrollToEnd();
+      if (REDACTIONS.includes(formatEventName(envelope.type))) refreshRows();
     },
   };
 }

@@ -13,6 +13,7 @@ const SENTENCES = {
   "turn-excluded": ({ turn }) => `Turn ${turn} is excluded.`,
   "turn-restored": ({ turn }) => `Turn ${turn} is included again.`,
   "reply-redacted": ({ turn, replacement }) => `The reply of turn ${turn} was withheld: ${readContent(replacement)}`,
+  "text-redacted": ({ turn }) => `What was said in turn ${turn} was withheld.`,
   "approval-requested": ({ turn, approval }) => `Turn ${turn} waits for approval ${approval}.`,
   "phase-entered": ({ phase }) => `Phase ${phase} begins.`,
   "profile-switched": ({ profile }) => `The profile is ${profile}.`,

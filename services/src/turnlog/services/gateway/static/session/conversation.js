@@ -124,6 +124,7 @@ export function createConversation(session) {
     if (turn.purged) parts.push(createElement("span", { class: "badge excluded" }, "purged"));
     for (const { rule, action, count } of turn.findings ?? []) parts.push(createElement("span", { class: "badge excluded", title: "What a rule of the blueprint found in what was submitted" }, `${rule}: ${count} ${action === "mask" ? "masked" : "noted"}`));
     if (turn.redacted) parts.push(createElement("span", { class: "badge redacted", title: turn.reason }, "redacted"));
+    if (turn.text_withheld) parts.push(createElement("span", { class: "badge redacted", title: turn.text_withheld }, "text redacted"));
     if (turn.fallback) parts.push(createElement("span", { class: "badge failed", title: describeFailure(turn.fallback) }, "no model's"), createElement("span", { class: "faint" }, describeFailure(turn.fallback)));
     if (turn.finish === "length") parts.push(createElement("span", { class: "badge length" }, "cut at the model's limit"));
     return createElement("footer", {}, parts, renderCallLines(session, turn, markedCall), renderTurnActions(session, turn));
@@ -169,6 +170,7 @@ const FOLDS = {
   "turn-excluded": () => ({ excluded: true }),
   "turn-restored": () => ({ excluded: false }),
   "reply-redacted": (data, before) => ({ status: isCut(before) ? before.status : "completed", redacted: true, reply: readContent(data.replacement), reason: data.reason, partial: null, cut_line: null, reply_parts: [] }),
+  "text-redacted": (data, before) => ({ text: before.text === null ? null : readContent(data.replacement), text_withheld: data.reason, parts: data.spans?.length ? before.parts : [] }),
 };
 
 const isCut = (turn) => turn.status === "failed" || turn.status === "cancelled";

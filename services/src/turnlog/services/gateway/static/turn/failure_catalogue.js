@@ -2,7 +2,7 @@
 // from services/api/published_errors; do not edit it.
 
 export const FAILURE_TEXTS = {
-  "already-redacted": ["The reply is withheld already.", "nothing is left to do"],
+  "already-redacted": ["The reply or the text is withheld already.", "nothing is left to do"],
   "approval-arguments-differ": ["A person decided on other arguments than those of the tool call.", "show the arguments of the tool call, and decide again"],
   "approval-decided": ["The approval was decided otherwise before.", "nothing is left to do"],
   "approval-overdue": ["The deadline of the approval has passed, so the tool counts as refused.", "nothing is left to do"],
@@ -38,6 +38,7 @@ export const FAILURE_TEXTS = {
   "no-budget": ["The call that is asked about has no budget.", "leave it out"],
   "no-front-door": ["Nothing is configured that answers `/v1/ask`.", "name a blueprint in TURNLOG_FRONT_DOOR"],
   "no-key": ["The blueprint finds no session by attributes.", "leave it out"],
+  "no-match": ["A text has nothing that the pattern of a redaction finds.", "read the text as it stands, and write another pattern"],
   "no-phases": ["The blueprint has no phases.", "leave phases alone, or open a session of another blueprint"],
   "no-reply": ["The turn was not completed, or has no reply of this form.", "choose a turn that was completed; `/history` shows them"],
   "no-session": ["Token events are asked for without a session.", "name a session, or leave tokens out"],
@@ -79,6 +80,7 @@ export const FAILURE_TEXTS = {
   "summary-taken-in": ["A later summary covers the summary.", "undo that one first"],
   "summary-too-old": ["A summary covers too much for it to be undone alone.", "exclude a turn it covers"],
   "text-missing": ["A turn has no text, and its blueprint wants one.", "send a text"],
+  "text-withheld": ["What was submitted is withheld, and so is what shows it.", "leave it out"],
   "timeout_connect": ["the provider could not be reached in time", "submit the turn again; if it stays, look at the network to the provider"],
   "timeout_first_token": ["the answer did not begin in time", "submit the turn again; if it stays, look at the provider's status"],
   "timeout_stalled": ["the answer stopped for too long", "submit the turn again"],

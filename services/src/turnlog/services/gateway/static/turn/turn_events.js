@@ -7,7 +7,7 @@ import { formatEventName } from "../events/event_sentences.js";
 const TURN_ENDS = ["turn-completed", "turn-failed", "turn-cancelled", "reply-redacted"];
 const TURN_EVENTS = [
   "turn-submitted", "turn-queued", "turn-released", "turn-resolved", "attempt-started", "attempt-ended", "call-completed", "plan-made", "step-planned",
-  "knowledge-retrieved", "tool-called", "tool-started", "tool-returned", "approval-requested", "approval-decided", ...TURN_ENDS,
+  "knowledge-retrieved", "tool-called", "tool-started", "tool-returned", "approval-requested", "approval-decided", "text-redacted", ...TURN_ENDS,
 ];
 const PAGE_SIZE = 1000;
 
@@ -29,7 +29,7 @@ export function createTurnEvents(session) {
     const { turn } = envelope.data;
     const name = formatEventName(envelope.type);
     if (!loading.has(turn) || !TURN_EVENTS.includes(name)) return;
-    if (name === "reply-redacted") loading.delete(turn);
+    if (name === "reply-redacted" || name === "text-redacted") loading.delete(turn);
     else loading.set(turn, loading.get(turn).then((events) => (events.some((each) => each.sequence === envelope.sequence) ? events : [...events, envelope])));
   }
 
@@ -45,15 +45,15 @@ async function fetchTurnEvents(session, turn, sequence) {
     if (!page.more || events.some((each) => TURN_ENDS.includes(formatEventName(each.type)))) break;
     after = page.after;
   }
-  return [...events, ...(await fetchRedaction(session, events))];
+  return [...events, ...(await fetchRedactions(session, events))];
 }
 
-// A reply may be withheld long after its turn; the events then name the redaction.
-async function fetchRedaction(session, events) {
-  const sequence = events.find((each) => each.withheldby)?.withheldby;
-  if (!sequence || events.some((each) => each.sequence === sequence)) return [];
-  const page = await fetchJson(buildSessionPath(session, "events"), { after: sequence - 1, limit: 1 });
-  return page.events;
+// A reply or a text may be withheld long after its turn; the events then name the redactions.
+async function fetchRedactions(session, events) {
+  const known = new Set(events.map((each) => each.sequence));
+  const named = new Set(events.map((each) => each.withheldby).filter((sequence) => sequence && !known.has(sequence)));
+  const pages = [...named].map((sequence) => fetchJson(buildSessionPath(session, "events"), { after: sequence - 1, limit: 1 }));
+  return (await Promise.all(pages)).flatMap((page) => page.events);
 }
 
 // What an attempt took when it ended, and the answer of a call: each is an event of its own, or part of the
