@@ -223,10 +223,6 @@ async def test_session_commands_of_the_client_take_effect(
     await session.exclude_turn(1)
     (turn,) = (await session.fetch_history()).turns
     assert (turn.reply, turn.redacted, turn.excluded) == ("(withheld)", True, True)
-    await session.redact_text(1, "a word", pattern="me|us", replacement="-")
-    await session.redact_text(1, "all", spans=[(0, 4)], with_reply=True)
-    (turn,) = (await session.fetch_history()).turns
-    assert (turn.text, turn.text_withheld) == ("[withheld] -.", "all")
     await session.restore_turn(1)
     fork = await session.fork_session(redacted.sequence)
     assert fork.session != session.session
@@ -240,6 +236,10 @@ async def test_session_commands_of_the_client_take_effect(
     assert failed.sessions == of_another_profile.sessions == of_another_phase.sessions == ()
     whole = await turnlog.list_sessions(text="Tell me", failed=False)
     assert {each.session for each in whole.sessions} >= {fork.session}
+    await session.redact_text(1, "a word", pattern="me|us", replacement="-")
+    await session.redact_text(1, "all", spans=[(0, 4)], with_reply=True)
+    (turn,) = (await session.fetch_history()).turns
+    assert (turn.text, turn.text_withheld) == ("[withheld] -.", "all")
     with pytest.raises(RequestConflict, match="nothing-to-cancel"):
         await session.cancel_turn()
 
