@@ -56,6 +56,25 @@ async def test_bytes_that_do_not_match_their_digest_raise_corrupt(
         await jetstream.blobs.get_blob(fresh_tenant, digest)
 
 
+@pytest.mark.parametrize("place", ["before", "behind"])
+async def test_stray_message_under_a_digest_neither_keeps_a_blob_out_nor_hides_it(
+    jetstream: JetStreamClient, fresh_tenant: str, place: str
+) -> None:
+    digest = compute_digest("what was said")
+    js = jetstream.connection.nc.jetstream()
+    if place == "behind":
+        await jetstream.blobs.put_blob(fresh_tenant, b"what was said")
+    for _ in range(2):
+        await js.publish(build_blob_subject(fresh_tenant, digest), b'{"type": "an answer"}')
+    for _ in range(2):
+        assert await jetstream.blobs.put_blob(fresh_tenant, b"what was said") == digest
+    assert await jetstream.blobs.get_blob(fresh_tenant, digest) == b"what was said"
+    stored = await js.stream_info(
+        BLOBS_STREAM, subjects_filter=build_blob_subject(fresh_tenant, digest)
+    )
+    assert stored.state.subjects == {build_blob_subject(fresh_tenant, digest): 3}
+
+
 @pytest.mark.parametrize("bad", ["", "sha256:", "sha256:" + "g" * 64, "sha256:" + "a" * 63 + ".>"])
 async def test_invalid_digest_is_refused(
     jetstream: JetStreamClient, fresh_tenant: str, bad: str

@@ -284,3 +284,17 @@ async def test_others_run_between_two_chunks_of_an_upload() -> None:
     await MemoryMediaStore().put_media("t", one_piece(), most_bytes=MOST_BYTES)
     other.cancel()
     assert runs >= MOST_BYTES // CHUNK_BYTES
+
+
+async def test_stray_message_under_the_digest_of_a_file_does_not_keep_it_out(
+    jetstream: JetStreamClient, fresh_tenant: str
+) -> None:
+    digest = compute_digest(b"a picture")
+    js = jetstream.connection.nc.jetstream()
+    await js.publish(build_media_subject(fresh_tenant, digest), b'{"type": "an answer"}')
+    for _ in range(2):
+        stored = await jetstream.media.put_media(
+            fresh_tenant, iterate_bytes(b"a picture"), most_bytes=100
+        )
+        assert stored.digest == digest
+    assert await jetstream.media.get_media(fresh_tenant, digest) == b"a picture"

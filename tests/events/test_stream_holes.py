@@ -211,6 +211,6 @@ async def test_later_bytes_under_a_blob_do_not_replace_it_and_are_reported(
     found = [finding async for finding in scan_blobs(jetstream.blobs, fresh_tenant)]
     assert {isinstance(each, AuditFinding) and each.verdict for each in found} == {"integrity"}
     place = f"stream BLOBS: sequence {later.seq}"
-    other = f"{place} has other bytes under blob {digest}; those stored first are unaltered"
+    other = f"{place} has other bytes under blob {digest}; the blob itself is unaltered"
     wrong = f"stream BLOBS: sequence {first.seq} does not have the bytes of blob {alone}"
     assert [each.detail for each in found] == [other, wrong]

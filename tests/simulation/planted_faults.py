@@ -29,6 +29,7 @@ from turnlog.events.registry import KnownEvent
 from turnlog.events.store.media_chunks import (
     ChunkList,
     StoredMedia,
+    is_chunk_list,
     iterate_bytes,
     receive_media,
 )
@@ -261,7 +262,9 @@ class HastyMediaStore(PlantedFault):
             size=received.item.size, chunks=tuple(map(compute_digest, received.chunks))
         )
         subject = build_media_subject(tenant, received.item.digest)
-        await self.real.blobs.store_first(subject, chunk_list.model_dump_json().encode())
+        await self.real.blobs.store_once(
+            subject, chunk_list.model_dump_json().encode(), is_chunk_list
+        )
         for chunk in received.chunks:
             await self.real.blobs.put_blob(tenant, chunk)
         return received.item

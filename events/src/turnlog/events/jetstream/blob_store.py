@@ -1,7 +1,9 @@
 """Blobs on JetStream, and media in chunks that are blobs.
 
 A blob is one message under its digest. The server itself rejects a second message, so storing can
-be repeated, and bytes read back are checked against their digest. A media item is stored as blobs
+be repeated, and bytes read back are checked against their digest. Whoever has a login of NATS can
+have an answer of the server stored under a digest: what is no such blob is passed over, and the
+blob is stored behind it. A media item is stored as blobs
 and, after all of them, the list of their digests under the digest of the whole. So what a crash
 leaves is no item yet, and the next upload of the same bytes finds those chunks stored.
 """
@@ -9,7 +11,7 @@ leaves is no item yet, and the next upload of the same bytes finds those chunks 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from hashlib import sha256
@@ -33,6 +35,7 @@ from turnlog.events.store.media_chunks import (
     ChunkList,
     ReceivedMedia,
     StoredMedia,
+    is_chunk_list,
     parse_chunk_list,
     receive_media,
 )
@@ -66,51 +69,81 @@ class JetStreamBlobStore:
         """See `BlobStore.put_blob`."""
         digest = compute_digest(data)
         check_message_size(self.connection, "blob", len(data))
-        await self.store_first(build_blob_subject(tenant, digest), data)
+        await self.store_once(
+            build_blob_subject(tenant, digest), data, lambda found: compute_digest(found) == digest
+        )
         return digest
 
-    async def store_first(self, subject: str, data: bytes) -> None:
-        """Store a message under a subject, unless it holds one; repeats what may have failed."""
+    async def store_once(self, subject: str, data: bytes, is_same: Callable[[bytes], bool]) -> None:
+        """Store a message under a subject, unless one that it holds `is_same`.
+
+        Repeats what may have failed.
+        """
         ends = asyncio.get_running_loop().time() + self.patience
-        failures = 0
+        failures = last = 0
         while True:
             try:
-                return await self._try_to_store_first(subject, data)
+                if await self._try_to_store(subject, data, last):
+                    return
+                found, last = await self.find_message(subject, is_same)
+                if found is not None:
+                    return
             except Unavailable as error:
                 is_refused = isinstance(error, JsApiError) and error.code != BLOB_IN_FLIGHT_CODE
                 if is_refused or asyncio.get_running_loop().time() > ends:
                     raise
-            await wait_backoff(failures)
-            failures += 1
+                await wait_backoff(failures)
+                failures += 1
 
-    async def _try_to_store_first(self, subject: str, data: bytes) -> None:
-        first = {Header.EXPECTED_LAST_SUBJECT_SEQUENCE.value: "0"}
+    async def _try_to_store(self, subject: str, data: bytes, last: int) -> bool:
+        """Store a message behind the last one of its subject; False if that is another one."""
         try:
             await request_json(
                 connection=self.connection,
                 subject=subject,
                 reply_type=PublishAck,
                 payload=data,
-                headers=first,
+                headers={Header.EXPECTED_LAST_SUBJECT_SEQUENCE.value: str(last)},
             )
         except JsApiError as denied:
             if denied.code != BLOB_EXISTS_CODE:
                 raise
+            return False
+        return True
+
+    async def find_message(
+        self, subject: str, is_same: Callable[[bytes], bool]
+    ) -> tuple[bytes | None, int]:
+        """Return the first message that `is_same`, and the stream sequence of the last one."""
+        start = 1
+        while found := await get_next_message(
+            self.connection, BLOBS_STREAM, subject, start, leader=True
+        ):
+            if is_same(found.payload):
+                return found.payload, found.stream_sequence
+            start = found.stream_sequence + 1
+        return None, start - 1
 
     async def get_blob(self, tenant: str, digest: Digest) -> bytes:
         """See `BlobStore.get_blob`."""
         subject = build_blob_subject(tenant, digest)
-        found = await get_last_message(self.connection, BLOBS_STREAM, subject)
-        if found is None:
-            found = await get_last_message(self.connection, BLOBS_STREAM, subject, leader=True)
-        if found is None or compute_digest(found.payload) != digest:
-            # Only the first message under a digest was stored by `put_blob`.
-            found = await get_next_message(self.connection, BLOBS_STREAM, subject, 1, leader=True)
-        if found is None:
+        last = await get_last_message(self.connection, BLOBS_STREAM, subject)
+        if last is not None and compute_digest(last.payload) == digest:
+            return last.payload
+        first = await self.get_first_message(subject)
+        if first is None:
             raise Corrupt(f"blob {digest}", "it is gone")
-        if compute_digest(found.payload) != digest:
-            raise AlteredBlob(digest, found.payload)
-        return found.payload
+        found, _ = await self.find_message(subject, lambda held: compute_digest(held) == digest)
+        if found is None:
+            raise AlteredBlob(digest, first)
+        return found
+
+    async def get_first_message(self, subject: str) -> bytes | None:
+        """Return the message that a subject has held from the beginning, or None."""
+        found = await get_next_message(self.connection, BLOBS_STREAM, subject, 1)
+        if found is None:
+            found = await get_next_message(self.connection, BLOBS_STREAM, subject, 1, leader=True)
+        return found.payload if found else None
 
     def stream_raw_blobs(self, after: int) -> AsyncGenerator[Sequence[RawEvent]]:
         """See `BlobStore.stream_raw_blobs`."""
@@ -142,7 +175,8 @@ class JetStreamMediaStore:
         subject = build_media_subject(tenant, received.item.digest)
         digests = [await self.blobs.put_blob(tenant, chunk) for chunk in received.chunks]
         chunk_list = ChunkList(size=received.item.size, chunks=tuple(digests))
-        await self.blobs.store_first(subject, chunk_list.model_dump_json().encode())
+        written = chunk_list.model_dump_json().encode()
+        await self.blobs.store_once(subject, written, is_chunk_list)
         return received.item
 
     async def get_media(self, tenant: str, digest: Digest) -> bytes:
@@ -185,10 +219,12 @@ class JetStreamMediaStore:
                     yield found
 
     async def _find_chunk_list(self, tenant: str, digest: Digest) -> ChunkList | None:
-        """Return the list that was stored first, which is the one of `put_media`."""
+        """Return the list that `put_media` stored, or None if nothing is stored."""
         subject = build_media_subject(tenant, digest)
-        connection = self.blobs.connection
-        found = await get_next_message(connection, BLOBS_STREAM, subject, 1)
-        if found is None:
-            found = await get_next_message(connection, BLOBS_STREAM, subject, 1, leader=True)
-        return None if found is None else parse_chunk_list(digest, found.payload)
+        first = await self.blobs.get_first_message(subject)
+        if first is None:
+            return None
+        if is_chunk_list(first):
+            return parse_chunk_list(digest, first)
+        found, _ = await self.blobs.find_message(subject, is_chunk_list)
+        return parse_chunk_list(digest, found or first)

@@ -93,3 +93,12 @@ def parse_chunk_list(digest: Digest, stored: bytes) -> ChunkList:
         return ChunkList.model_validate_json(stored)
     except ValidationError as error:
         raise AlteredMedia(digest, "the list of its chunks cannot be read") from error
+
+
+def is_chunk_list(stored: bytes) -> bool:
+    """Return whether stored bytes are a list of chunks, whatever they are the chunks of."""
+    try:
+        ChunkList.model_validate_json(stored)
+    except ValidationError:
+        return False
+    return True

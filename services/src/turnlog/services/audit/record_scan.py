@@ -76,5 +76,5 @@ async def _describe_altered_blob(
     except Corrupt:
         detail = f"{where} does not have the bytes of blob {digest}"
     else:
-        detail = f"{where} has other bytes under blob {digest}; those stored first are unaltered"
+        detail = f"{where} has other bytes under blob {digest}; the blob itself is unaltered"
     return AuditFinding("integrity", "stream", None, detail)
