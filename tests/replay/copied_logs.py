@@ -37,7 +37,8 @@ from turnlog.events.subjects import (
     build_blob_subject,
 )
 from turnlog.projections.audit.verify.signed_checkpoints import AuditCheckpoint
-from turnlog.services.audit.verify_service import LocatedFinding, VerifyService
+from turnlog.services.audit.chain_scan import LocatedFinding
+from turnlog.services.audit.verify_service import VerifyService
 from turnlog.services.caches.media_cache import MediaReader
 from turnlog.services.caches.session_snapshots import CheckedSnapshotStore
 from turnlog.services.caches.text_cache import TextReader

@@ -29,8 +29,8 @@ from turnlog.projections.audit.verify.signed_checkpoints import (
     CheckpointHead,
     SignedCheckpoint,
 )
+from turnlog.services.audit.chain_scan import LocatedFinding
 from turnlog.services.audit.checkpoint_signatures import sign_checkpoint
-from turnlog.services.audit.verify_service import LocatedFinding
 from turnlog.services.bundle.verifier import EXIT_FAILED, EXIT_UNWITNESSED, main
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 

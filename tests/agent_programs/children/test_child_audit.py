@@ -26,8 +26,9 @@ from turnlog.projections.audit.verify.child_checks import (
 )
 from turnlog.projections.store.engine import ReadModelStore, open_store
 from turnlog.projections.store.schema.schema_migration import prepare_schema
+from turnlog.services.audit.chain_scan import LocatedFinding
 from turnlog.services.audit.verify_pool import open_best_verifier
-from turnlog.services.audit.verify_service import LocatedFinding, VerifyOutcome, VerifyService
+from turnlog.services.audit.verify_service import VerifyOutcome, VerifyService
 
 Events = Sequence[RecordedEvent]
 

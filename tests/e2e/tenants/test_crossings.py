@@ -317,6 +317,7 @@ async def test_record_is_verified_and_signed_for_the_own_tenant_only(pair: Tenan
         ("GET", "/v1/verify", {}),
         ("GET", "/v1/checkpoint", {}),
         ("POST", "/v1/verify", {"json": checkpoint}),
+        ("POST", "/v1/checkpoint", {"json": checkpoint}),
     ):
         answer = await attacker.send(method, path, **form)
         assert answer.status_code < 500, answer.text

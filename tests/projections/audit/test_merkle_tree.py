@@ -6,8 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnlog.projections.audit.verify.merkle_tree import build_path, compute_tree_root
-from turnlog.services.bundle.merkle_paths import compute_root
+from turnlog.projections.audit.verify.merkle_tree import (
+    ConsistencyPath,
+    MerkleTree,
+    build_path,
+    compute_tree_root,
+)
+from turnlog.services.bundle.merkle_paths import compute_both_roots, compute_root
 
 # The vectors of the reference implementation of certificate transparency.
 ENTRIES = [
@@ -75,3 +80,58 @@ def test_entry_at_another_place_has_another_root() -> None:
     for place in set(range(11)) - {4}:
         nodes = iter([*path, *path])
         assert compute_root(11, {place: entries[4]}, nodes) != compute_tree_root(entries)
+
+
+def build_consistency_path(entries: list[bytes], before: int) -> list[bytes]:
+    """Return the nodes by which a tree of all entries continues that of the first ones."""
+    tree = MerkleTree()
+    for entry in entries[:before]:
+        tree.add_entry(entry)
+    path = ConsistencyPath(tuple(tree.subtrees), before)
+    for entry in entries[before:]:
+        path.add_entry(entry)
+    return list(path.list_nodes())
+
+
+def list_rfc_nodes(
+    entries: list[bytes], first: int, before: int, end: int
+) -> list[tuple[int, bytes]]:
+    """Return the nodes of SUBPROOF in RFC 9162, section 2.1.4.1, by position.
+
+    What the RFC leaves out, since its reader has it as the older root, is among them.
+    """
+    if before == end:
+        return [(first, compute_tree_root(entries[first:end]))]
+    middle = first + (1 << (end - first - 1).bit_length() - 1)
+    if before <= middle:
+        right = (middle, compute_tree_root(entries[middle:end]))
+        return [*list_rfc_nodes(entries, first, before, middle), right]
+    left = (first, compute_tree_root(entries[first:middle]))
+    return [left, *list_rfc_nodes(entries, middle, before, end)]
+
+
+@pytest.mark.parametrize("size", [*range(2, 20), 31, 32, 33])
+def test_roots_of_the_first_entries_and_of_all_follow_from_the_nodes_of_the_rfc(size: int) -> None:
+    entries = [bytes([number]) for number in range(size)]
+    for before in range(1, size):
+        path = build_consistency_path(entries, before)
+        assert path == [node for _, node in sorted(list_rfc_nodes(entries, 0, before, size))]
+        nodes = iter(path)
+        roots = compute_both_roots(before, size, nodes)
+        assert roots == (compute_tree_root(entries[:before]), compute_tree_root(entries))
+        assert next(nodes, None) is None, "every node is used"
+    assert build_consistency_path(entries, size) == [], "it did not grow"
+
+
+@given(st.integers(2, 3_000), st.data())
+def test_nodes_of_a_tree_that_grew_are_few_and_each_matters(size: int, data: st.DataObject) -> None:
+    before = data.draw(st.integers(1, size - 1))
+    entries = [number.to_bytes(2) for number in range(size)]
+    path = build_consistency_path(entries, before)
+    assert len(path) <= 2 * size.bit_length()
+    roots = compute_both_roots(before, size, iter(path))
+    at = data.draw(st.integers(0, len(path) - 1))
+    altered = compute_both_roots(before, size, iter([*path[:at], bytes(32), *path[at + 1 :]]))
+    assert altered[1] != roots[1]
+    is_before = at < before.bit_count()
+    assert (altered[0] != roots[0]) == is_before

@@ -9,7 +9,7 @@ import sys
 from base64 import b64encode
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeGuard
+from typing import Any, TypeGuard
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from turnlog.events.ids import ID_PATTERN
 from turnlog.events.storable_text import replace_unstorable
 from turnlog.services.bundle import verifier
-from turnlog.services.bundle.bundle_zip import build_verifier
+from turnlog.services.bundle.bundle_zip import VerifierName, build_verifier
 from turnlog.services.bundle.check_lines import compute_digest, encode_canonical
 from turnlog.services.bundle.verifier import (
     EXIT_FAILED,
@@ -210,15 +210,16 @@ def test_session_name_cannot_forge_an_output_line_or_send_terminal_controls(
     ]
 
 
-PROGRAMS: dict[Literal["verifier", "proof_verifier"], set[str]] = {
+PROGRAMS: dict[VerifierName, set[str]] = {
     "verifier": {"main", "is_signed", "condense_run", "summarise_heads"},
     "proof_verifier": {"verify_proof", "is_signed", "compute_root", "run_check"},
+    "consistency_verifier": {"verify_consistency", "is_signed", "compute_both_roots"},
 }
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_bundled_verifier_imports_only_stdlib_and_defines_each_name_once(
-    program: Literal["verifier", "proof_verifier"],
+    program: VerifierName,
 ) -> None:
     modules, names = list[str](), list[str]()
     for node in ast.parse(build_verifier(program)).body:

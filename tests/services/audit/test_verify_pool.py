@@ -25,6 +25,7 @@ from turnlog.events.store.ports import RawEvent
 from turnlog.events.subjects import ALERT_HISTORY, READ_HISTORY
 from turnlog.projections.store.engine import ReadModelStore, open_store
 from turnlog.projections.store.schema.schema_migration import prepare_schema
+from turnlog.services.audit.chain_scan import VerifyProgress
 from turnlog.services.audit.verify_pool import (
     IN_PROCESS_EVENT_LIMIT,
     OpenVerifier,
@@ -32,12 +33,7 @@ from turnlog.services.audit.verify_pool import (
     open_best_verifier,
     start_process_verifier,
 )
-from turnlog.services.audit.verify_service import (
-    VerifyOutcome,
-    VerifyProgress,
-    VerifyService,
-    VerifyStep,
-)
+from turnlog.services.audit.verify_service import VerifyOutcome, VerifyService, VerifyStep
 
 SESSIONS = 5
 

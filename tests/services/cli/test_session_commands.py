@@ -393,6 +393,32 @@ def test_signed_checkpoint_is_used_as_witness_by_verify(
 
 
 @pytest.mark.promise("P17")
+def test_checkpoint_continues_another_and_that_is_verified_without_the_log(
+    turnlog: RunCommand, played: RecordedSession, tmp_path: Path
+) -> None:
+    older, newer, nodes, key = (tmp_path / name for name in ("one", "two", "nodes", "key.pem"))
+    turnlog("checkpoint", older, "--key", key, *played.here)
+    taken = turnlog(
+        *("checkpoint", newer, "--after", older, "--consistency", nodes),
+        *("--key", key, "--verifier", tmp_path / "verify.py", *played.here),
+    )
+    assert (taken.code, f"signed · {count_sessions(played)}" in taken.out) == (0, True), taken.err
+    signer = taken.out.split()[-1]
+    compare = ("verify", "--between", older, newer, "--consistency", nodes)
+    ran = turnlog(*compare, "--signer", signer)
+    assert (ran.code, ran.out.splitlines()[-1]) == (0, "consistent"), ran.out
+    assert turnlog(*compare, "--signer", "somebody").code == 5
+    swapped = turnlog("verify", "--between", newer, older, "--consistency", nodes)
+    assert (swapped.code, swapped.out.splitlines()[-1]) == (5, "NOT CONSISTENT")
+    for words in (compare[:4], (*compare, "--all"), (*compare, "--checkpoint", older)):
+        assert turnlog(*words).code == 2, words
+    again = turnlog("checkpoint", newer, "--after", older, "--key", key, *played.here)
+    assert (again.code, "file-exists" in again.err) == (4, True)
+    alone = turnlog("checkpoint", tmp_path / "x", "--consistency", nodes, *played.here)
+    assert alone.code == 2
+
+
+@pytest.mark.promise("P17")
 def test_call_is_proved_against_a_checkpoint_and_the_proof_is_verified(
     turnlog: RunCommand, played: RecordedSession, tmp_path: Path
 ) -> None:

@@ -199,6 +199,7 @@ async def test_log_scans_above_the_concurrency_limit_get_429_with_retry_after(
         ("GET", "/v1/verify", None),
         ("POST", "/v1/verify", await stand.fetch_json("/v1/checkpoint")),
         ("GET", "/v1/checkpoint", None),
+        ("POST", "/v1/checkpoint", await stand.fetch_json("/v1/checkpoint")),
         ("POST", "/v1/what-if", {"sessions": [session], "budget": 60}),
     ]
     slots = stand.dependencies.use_cases.verification.log_scan_slots.semaphore

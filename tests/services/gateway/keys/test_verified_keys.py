@@ -118,9 +118,15 @@ async def test_checkpoint_of_the_installation_shows_that_the_history_of_keys_was
         *found, summary = await verify(gateway, ROOT_KEY, checkpoint)
         assert ("installation", "access", "noted") in list_findings(found)
         assert summary["completeness"] == "incomplete"
+        refused = await send(gateway, ROOT_KEY, "POST", "/v1/checkpoint", json=checkpoint)
+        assert (refused.status_code, refused.json()["code"]) == (500, "corrupt")
+        assert "installation access" in refused.text
         log.stored.extend(gone)
+        continued = await send(gateway, ROOT_KEY, "POST", "/v1/checkpoint", json=checkpoint)
+        assert [*continued.json()["checkpoint"]["installation"]] == ["access"]
         plain = (await send(gateway, desk, "GET", "/v1/checkpoint")).json()
         assert "installation" not in plain
         foreign = plain | {"installation": checkpoint["installation"]}
-        refused = await send(gateway, desk, "POST", "/v1/verify", json=foreign)
-        assert (refused.status_code, refused.json()["code"]) == (403, "not-permitted")
+        for path in ("/v1/verify", "/v1/checkpoint"):
+            refused = await send(gateway, desk, "POST", path, json=foreign)
+            assert (refused.status_code, refused.json()["code"]) == (403, "not-permitted")

@@ -52,8 +52,9 @@ async def test_checkpoint_body_may_exceed_the_limits_of_other_bodies(
     bare: RunningGateway,
 ) -> None:
     body = b'{"sessions":' + b" " * bare.settings.import_limit + b"{}}"
-    answer = await post_raw(bare.address, "/v1/verify", body, build_length_header(body))
-    assert (answer.status, answer.parse_json()["code"]) == (422, "invalid")
+    for path in ("/v1/verify", "/v1/checkpoint"):
+        answer = await post_raw(bare.address, path, body, build_length_header(body))
+        assert (answer.status, answer.parse_json()["code"]) == (422, "invalid")
 
 
 async def test_chunked_body_is_limited_by_its_actual_size(bare: RunningGateway) -> None:

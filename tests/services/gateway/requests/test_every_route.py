@@ -81,6 +81,7 @@ LARGER = {
     "/v1/segments/import": 9_000_000,
     "/v1/knowledge/import": 9_000_000,
     "/v1/verify": 110_000_000,
+    "/v1/checkpoint": 110_000_000,
     "/v1/what-if": 9_000_000,
     "/v1/sessions/{session}/turns": 9_000_000,
     "/v1/ask": 9_000_000,
@@ -308,6 +309,7 @@ async def test_every_command_accepts_an_idempotency_key() -> None:
     assert {str(route) for route in without} == {
         "POST /v1/assemble",
         "POST /v1/blobs",
+        "POST /v1/checkpoint",
         "POST /v1/knowledge/search",
         "POST /v1/quarantine/{session}/release",
         "POST /v1/sessions/{session}/references/resolve",

@@ -30,15 +30,17 @@ from turnlog.events.errors import (
     Unavailable,
 )
 from turnlog.events.ids import validate_id
-from turnlog.events.model.installation.access_events import INSTALLATION_TENANT
 from turnlog.events.store.ports import EventLog, RawEvent
 from turnlog.projections.audit.record.session_replay import collect_blob_digests
 from turnlog.projections.audit.verify.audit_findings import AuditFinding
+from turnlog.projections.audit.verify.checkpoint_consistency import (
+    ContinuedCheckpoint,
+    build_consistency,
+)
 from turnlog.projections.audit.verify.child_checks import compare_child, find_lost_parents
 from turnlog.projections.audit.verify.hash_chain import (
     ChainEnd,
     ChainKey,
-    ChainVerifier,
     WitnessedHead,
     parse_chain_key,
 )
@@ -61,6 +63,14 @@ from turnlog.projections.audit.verify.verification_report import (
 )
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.session_queries import compute_totals, list_last_sequences
+from turnlog.services.audit.chain_scan import (
+    ChainScan,
+    LocatedFinding,
+    RecordChains,
+    VerifyProgress,
+    count_events,
+    locate_hole,
+)
 from turnlog.services.audit.media_verification import MediaVerification
 from turnlog.services.audit.record_scan import describe_hole, scan_blobs, scan_log
 from turnlog.services.audit.session_record import SessionRecordLoader, create_blob_cache
@@ -77,33 +87,6 @@ from turnlog.services.integrity.row_rollback_check import FoldedPosition, verify
 from turnlog.services.platform.concurrency import run_in_thread
 from turnlog.services.platform.gc_control import reduce_collection
 from turnlog.services.sessions.command_handler import CommandHandler
-
-
-@dataclass(frozen=True, slots=True)
-class VerifyProgress:
-    """How far the verification has come."""
-
-    stage: Literal["chain", "sessions"]
-    done: int
-    """Events so far."""
-    goal: int
-    """Events in all, or stream positions in the first stage."""
-
-
-RecordPart = Literal["sessions", "library", "alerts", "reads", "installation", "blobs"]
-"""A stream of the record, or the histories of the installation in that of libraries."""
-
-
-@dataclass(frozen=True, slots=True)
-class LocatedFinding:
-    """A finding, and the stream and the session or library that it concerns."""
-
-    log: RecordPart
-    key: ChainKey | None
-    """The session, the family of the library, the alert, or the day; None for the whole stream."""
-    finding: AuditFinding
-    hole: StreamHole | None = None
-    """What the finding describes, if it is a hole of the stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,22 +263,16 @@ class VerifyService:
     ) -> AsyncGenerator[VerifyStep]:
         tally = VerificationTally(witnessed=witness is not None)
         reported = set[tuple[ChainKey | None, AuditFinding]]()
-        chains = ChainVerifier(witness.list_session_heads() if witness else {})
-        others = _TenantChains(
-            library=ChainVerifier(witness.list_library_heads() if witness else {}),
-            alerts=ChainVerifier(witness.list_alert_heads() if witness else {}),
-            reads=ChainVerifier(witness.list_read_heads() if witness else {}),
-            installation=ChainVerifier(witness.list_installation_heads() if witness else {}),
-        )
-        async with aclosing(self._check_streams(chains, others)) as checked:
+        chains = RecordChains.create(witness)
+        async with aclosing(self._check_streams(chains)) as checked:
             async for step in checked:
                 if isinstance(step, LocatedFinding):
                     reported.add((step.key, step.finding))
                     tally.add_finding(step.key, step.finding)
                 yield step
-        goal = sum(end.event_count for end in chains.ends.values())
-        done, families = 0, _FamilyComparison(chains.ends)
-        async with aclosing(self._verify_each_session(chains.ends, verifier)) as reports:
+        ends = chains.sessions.ends
+        goal, done, families = count_events(chains.sessions), 0, _FamilyComparison(ends)
+        async with aclosing(self._verify_each_session(ends, verifier)) as reports:
             async for key, report in reports:
                 tally.add_report(report)
                 found = [(key, finding) for finding in report.findings]
@@ -306,74 +283,37 @@ class VerifyService:
                         yield LocatedFinding("sessions", *each)
                 done += report.events
                 yield VerifyProgress("sessions", done, goal)
-        installation = count_events(others.installation) if self.with_installation else None
-        yield VerifyOutcome(tally, goal + others.count_events(), installation)
+        installation = count_events(chains.installation) if self.with_installation else None
+        yield VerifyOutcome(tally, sum(map(count_events, chains.lists.values())), installation)
 
     async def _check_streams(
-        self, chains: ChainVerifier, others: _TenantChains
+        self, chains: RecordChains
     ) -> AsyncGenerator[VerifyProgress | LocatedFinding]:
         """Check the streams of the record, and that the read models come from them."""
-        async with aclosing(self._check_chains(chains, others)) as steps:
+        async with aclosing(self._create_scan().check_chains(chains)) as steps:
             async for step in steps:
                 yield step
         async with aclosing(scan_blobs(self.command_handler.texts.blobs, self.tenant)) as findings:
             async for finding in findings:
                 if isinstance(finding, StreamHole):
-                    yield _locate_hole("blobs", finding)
+                    yield locate_hole("blobs", finding)
                 else:
                     yield LocatedFinding("blobs", None, finding)
         for discontinuity in await self._check_continuity():
             yield discontinuity
-        async with aclosing(self._find_lost_sessions(chains.ends)) as lost:
+        async with aclosing(self._find_lost_sessions(chains.sessions.ends)) as lost:
             async for each in lost:
                 yield each
 
-    async def _check_chains(
-        self, chains: ChainVerifier, others: _TenantChains
-    ) -> AsyncGenerator[VerifyProgress | LocatedFinding]:
-        goal, done = await self.command_handler.log.get_last_stream_sequence(self.tenant), 0
-        async with aclosing(scan_log(self.command_handler.log, self.tenant)) as parts:
-            async for part in parts:
-                if isinstance(part, StreamHole):
-                    yield _locate_hole("sessions", part)
-                    continue
-                for found in filter(None, map(chains.check_event, part)):
-                    yield LocatedFinding("sessions", *found)
-                done += len(part)
-                yield VerifyProgress("chain", done, goal)
-        for key, finding in chains.find_missing():
-            yield LocatedFinding("sessions", key, finding)
-        checks = (
-            self._check_other_chains("library", self.library_log, others),
-            self._check_other_chains("alerts", self.alerts_log, others),
-            self._check_other_chains("reads", self.reads_log, others),
+    def _create_scan(self) -> ChainScan:
+        return ChainScan(
+            tenant=self.tenant,
+            session_log=self.command_handler.log,
+            library_log=self.library_log,
+            alerts_log=self.alerts_log,
+            reads_log=self.reads_log,
+            with_installation=self.with_installation,
         )
-        for check in checks:
-            async with aclosing(check) as findings:
-                async for each in findings:
-                    yield each
-
-    async def _check_other_chains(
-        self, name: Literal["library", "alerts", "reads"], log: EventLog, others: _TenantChains
-    ) -> AsyncGenerator[LocatedFinding]:
-        """Check the chains of a stream that has no sessions."""
-        checked: dict[str, tuple[RecordPart, ChainVerifier]] = {
-            self.tenant: (name, others.get_chains(name))
-        }
-        if name == "library" and self.with_installation:
-            checked[INSTALLATION_TENANT] = ("installation", others.installation)
-        async with aclosing(scan_log(log, None)) as parts:
-            async for part in parts:
-                if isinstance(part, StreamHole):
-                    yield _locate_hole(name, part)
-                    continue
-                for raw in part:
-                    at, chains = checked.get(parse_chain_key(raw.subject)[0], (name, None))
-                    if chains is not None and (found := chains.check_event(raw)):
-                        yield LocatedFinding(at, *found)
-        for at, chains in checked.values():
-            for key, finding in chains.find_missing():
-                yield LocatedFinding(at, key, finding)
 
     async def _check_continuity(self) -> Sequence[LocatedFinding]:
         """Return a finding for each stream without the event up to which a projector folded it.
@@ -459,54 +399,38 @@ class VerifyService:
 
     async def create_checkpoint(self) -> AuditCheckpoint:
         """Return a checkpoint of all heads; raise `Corrupt` where a chain is broken."""
+        return await self._note_heads(RecordChains.create(None, builds_trees=True))
+
+    async def continue_checkpoint(self, older: AuditCheckpoint) -> ContinuedCheckpoint:
+        """Return a checkpoint with its consistency to an older one, which must have roots.
+
+        Raises `Corrupt` where the log does not continue the older one, or a chain is broken.
+        """
+        chains = RecordChains.create(older, builds_trees=True)
+        newer = await self._note_heads(chains)
+        ends = {name: each.ends for name, each in chains.lists.items()}
+        consistency = await run_in_thread(lambda: build_consistency(older, newer, ends))
+        return ContinuedCheckpoint(checkpoint=newer, consistency=consistency)
+
+    async def _note_heads(self, chains: RecordChains) -> AuditCheckpoint:
         identity = await self.command_handler.log.get_identity(self.tenant)
-        chains = ChainVerifier(builds_trees=True)
-        others = _TenantChains(
-            library=ChainVerifier(builds_trees=True),
-            alerts=ChainVerifier(builds_trees=True),
-            reads=ChainVerifier(builds_trees=True),
-            installation=ChainVerifier(builds_trees=True),
-        )
-        async for step in self._check_chains(chains, others):
-            if isinstance(step, LocatedFinding):
-                place = f"{step.key[1]}, event {step.finding.sequence}" if step.key else "stream"
-                raise Corrupt(f"{step.log} {place}", step.finding.detail)
+        async with aclosing(self._create_scan().check_chains(chains)) as steps:
+            async for step in steps:
+                if isinstance(step, LocatedFinding):
+                    place = (
+                        f"{step.key[1]}, event {step.finding.sequence}" if step.key else "stream"
+                    )
+                    raise Corrupt(f"{step.log} {place}", step.finding.detail)
+        ends = chains.sessions.ends.values()
         return AuditCheckpoint(
             format=ROOTED_FORMAT,
             at=format_rfc3339(self.command_handler.clock()),
             tenant=self.tenant,
             stream=identity.stream,
             created=identity.created,
-            end=max((end.last_stream_sequence for end in chains.ends.values()), default=0),
-            sessions=build_checkpoint_heads(chains.ends),
-            library=build_checkpoint_heads(others.library.ends),
-            alerts=build_checkpoint_heads(others.alerts.ends),
-            reads=build_checkpoint_heads(others.reads.ends),
-            installation=build_checkpoint_heads(others.installation.ends),
+            end=max((end.last_stream_sequence for end in ends), default=0),
+            **{name: build_checkpoint_heads(each.ends) for name, each in chains.lists.items()},
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _TenantChains:
-    """The chains of what belongs to no session."""
-
-    library: ChainVerifier
-    alerts: ChainVerifier
-    reads: ChainVerifier
-    installation: ChainVerifier
-
-    def get_chains(self, name: Literal["library", "alerts", "reads"]) -> ChainVerifier:
-        """Return those of a tenant in a stream."""
-        return {"library": self.library, "alerts": self.alerts, "reads": self.reads}[name]
-
-    def count_events(self) -> int:
-        """Return how many events they have."""
-        return sum(map(count_events, (self.library, self.alerts, self.reads, self.installation)))
-
-
-def count_events(chains: ChainVerifier) -> int:
-    """Return how many events chains have."""
-    return sum(end.event_count for end in chains.ends.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -543,10 +467,6 @@ class _FamilyComparison:
 
     def _get_start(self, key: ChainKey) -> int:
         return self.ends[key].first_stream_sequence
-
-
-def _locate_hole(log: RecordPart, hole: StreamHole) -> LocatedFinding:
-    return LocatedFinding(log, None, describe_hole(hole), hole)
 
 
 MAX_BATCH_BYTES: Final = 16_000_000

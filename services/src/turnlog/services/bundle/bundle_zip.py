@@ -49,20 +49,29 @@ _FOLDER: Final = Path(__file__).parent
 _EMBEDDED_IMPORT: Final = re.compile(
     r"^from turnlog\.services\.bundle\.(\w+) import (?:\([^)]*\)|.+)\n", re.MULTILINE
 )
-"""A line by which the verifier imports a module that its file in a bundle has in it."""
+"""A line by which a verifier imports a module that its file has in it."""
 
 _MAIN_LINE: Final = 'if __name__ == "__main__":\n'
 
+VerifierName = Literal["verifier", "proof_verifier", "consistency_verifier"]
+"""A program that runs where this package is not installed."""
 
-def build_verifier(program_name: Literal["verifier", "proof_verifier"] = "verifier") -> str:
+
+def build_verifier(program_name: VerifierName = "verifier") -> str:
     """Return a verifier as one file, which runs where this package is not installed.
 
-    The program comes first, then the modules that it imports from this package.
+    The program comes first, then the modules that it imports from this package, and theirs.
     """
     source = (_FOLDER / f"{program_name}.py").read_text()
-    sections = map(_read_section, _EMBEDDED_IMPORT.findall(source))
+    sections, pending = dict[str, str](), _EMBEDDED_IMPORT.findall(source)
+    while pending:
+        module = pending.pop(0)
+        if module not in sections:
+            section = _read_section(module)
+            pending += _EMBEDDED_IMPORT.findall(section)
+            sections[module] = _EMBEDDED_IMPORT.sub("", section)
     program, main_line, start = _EMBEDDED_IMPORT.sub("", source).partition(_MAIN_LINE)
-    return "".join((program, *sections, main_line, start))
+    return "".join((program, *sections.values(), main_line, start))
 
 
 def _read_section(module: str) -> str:

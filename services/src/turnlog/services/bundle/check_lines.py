@@ -1,6 +1,6 @@
-"""What the verifiers of bundles and proofs share: digests, JSON that is refused, and lines.
+"""What the verifiers share: digests, JSON that is refused, and lines.
 
-Both have this module in them, so it needs nothing but Python's standard library.
+All of them have this module in them, so it needs nothing but Python's standard library.
 """
 
 from __future__ import annotations

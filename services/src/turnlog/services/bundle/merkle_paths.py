@@ -1,7 +1,6 @@
 """Roots of Merkle trees as in RFC 9162, section 2.1, from entries and a path, or from all entries.
 
-The verifiers of bundles and proofs have this module in them, so it needs nothing but Python's
-standard library.
+All verifiers have this module in them, so it needs nothing but Python's standard library.
 """
 
 from __future__ import annotations
@@ -30,6 +29,27 @@ def compute_root(size: int, entries: Mapping[int, bytes], path: Iterator[bytes])
         return sha256(b"\1" + compute_node(first, middle) + compute_node(middle, end)).digest()
 
     return compute_node(0, size) if size else sha256(b"").digest()
+
+
+def compute_both_roots(before: int, size: int, path: Iterator[bytes]) -> tuple[bytes, bytes]:
+    """Compute the root of the first entries of a tree, and that of all, from the same nodes.
+
+    The path has the roots of the largest subtrees wholly before or wholly behind the end of the
+    first entries, from left to right: at least one of each.
+    """
+
+    def compute_nodes(first: int, end: int) -> tuple[bytes | None, bytes]:
+        if end <= before or first >= before:
+            node = next(path)
+            return (node if end <= before else None), node
+        middle = first + (1 << (end - first - 1).bit_length() - 1)
+        (left, whole), (right, rest) = compute_nodes(first, middle), compute_nodes(middle, end)
+        if left is not None and right is not None:
+            left = sha256(b"\1" + left + right).digest()
+        return left, sha256(b"\1" + whole + rest).digest()
+
+    root, whole = compute_nodes(0, size)
+    return root or whole, whole
 
 
 def encode_head(name: str, head: Mapping[str, Any]) -> bytes:

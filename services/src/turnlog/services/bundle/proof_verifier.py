@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
-from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,16 +24,20 @@ from turnlog.services.bundle.check_lines import (
     describe_error,
     encode_canonical,
     escape_text,
-    is_object,
     run_check,
 )
-from turnlog.services.bundle.ed25519_signatures import is_signed
 from turnlog.services.bundle.merkle_paths import compute_root, encode_head, summarise_heads
+from turnlog.services.bundle.strict_files import (
+    MAX_CHECKPOINT,
+    check_signatures,
+    parse_hash,
+    parse_nodes,
+    read_json,
+    require_fields,
+    require_number,
+)
 
 MAX_PROOF = 16 * 1024 * 1024  # Bytes of a proof; most have less than twenty thousand
-MAX_CHECKPOINT = 256 * 1024 * 1024  # Bytes of a checkpoint of one's own
-HASH_FORM = re.compile("sha256:[0-9a-f]{64}")
-NODE_FORM = re.compile("[0-9a-f]{64}")
 PROOF_FIELDS = {
     *("format", "session", "call", "request", "events", "path"),
     *("head", "position", "heads_path", "checkpoint", "signatures"),
@@ -48,59 +50,9 @@ TURN_TYPES = {
 }
 
 
-def read_json(file: Path, limit: int) -> dict[str, Any]:
-    """Read a JSON object from a file; raise where a field occurs twice, or it is too large."""
-    with file.open("rb") as opened:
-        raw = opened.read(limit + 1)
-    if len(raw) > limit:
-        raise VerificationFailure(f"{file.name}: it is larger than {limit} bytes")
-    value = json.loads(raw, object_pairs_hook=refuse_repeated)
-    if not is_object(value):
-        raise VerificationFailure(f"{file.name}: it is not a JSON object")
-    return value
-
-
-def refuse_repeated(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    if len(dict(pairs)) < len(pairs):
-        raise VerificationFailure("a field occurs twice")
-    return dict(pairs)
-
-
-def require_fields(value: object, *allowed: set[str]) -> None:
-    """Raise unless a value is an object that has exactly one of these sets of fields."""
-    if not is_object(value) or set(value) not in allowed:
-        raise VerificationFailure(
-            f"its fields are not {' or '.join(map(str, map(sorted, allowed)))}"
-        )
-
-
-def require_number(value: object, low: int, high: int, what: str) -> int:
-    """Return a whole number within bounds; `true` is none."""
-    if type(value) is not int or not low <= value <= high:
-        raise VerificationFailure(f"its {what} is not a number from {low} to {high}")
-    return value
-
-
-def decode_base64(text: str) -> bytes:
-    """Decode base64; raise for a second spelling of the same bytes."""
-    raw = b64decode(text, validate=True)
-    if b64encode(raw).decode() != text:
-        raise VerificationFailure("its base64 is not canonical")
-    return raw
-
-
-def parse_hash(text: str) -> bytes:
-    """Return the bytes of a digest; raise for another form."""
-    if not HASH_FORM.fullmatch(text):
-        raise VerificationFailure(f"{text!a} is no digest")
-    return bytes.fromhex(text[7:])
-
-
 def check_root(size: int, entries: Mapping[int, bytes], path: Sequence[str], stated: str) -> None:
     """Raise unless entries and path give the stated root, and no node is left."""
-    if not isinstance(path, list) or not all(NODE_FORM.fullmatch(node) for node in path):
-        raise VerificationFailure("a node of the path is not 64 lower-case hexadecimal digits")
-    nodes = iter([bytes.fromhex(node) for node in path])
+    nodes = iter(parse_nodes(path))
     try:
         root = compute_root(size, entries, nodes)
     except (StopIteration, RuntimeError):
@@ -113,18 +65,8 @@ def check_root(size: int, entries: Mapping[int, bytes], path: Sequence[str], sta
 
 def check_checkpoint(proof: dict[str, Any], trusted: str | None, own: Path | None) -> str:
     """Check the signatures, that one is by the named key, and compare with the reader's copy."""
-    stated, keys = proof["checkpoint"], list[str]()
-    if stated["format"] != "turnlog-checkpoint/2":
-        raise VerificationFailure("it is of another format")
-    for each in proof["signatures"]:
-        require_fields(each, {"algorithm", "key", "signature"})
-        signature, key = decode_base64(each["signature"]), decode_base64(each["key"])
-        is_known = each["algorithm"] == "ed25519"
-        if not is_known or not is_signed(encode_canonical(stated), signature, key):
-            raise VerificationFailure(f"the signature is not that of {each['key']}")
-        keys.append(each["key"])
-    if not keys or trusted not in {None, *keys}:
-        raise VerificationFailure(f"it is not signed by {trusted or 'anybody'}")
+    stated = proof["checkpoint"]
+    keys = check_signatures(stated, proof["signatures"], trusted)
     if own is not None:
         noted = summarise_heads(read_json(own, MAX_CHECKPOINT)["checkpoint"])
         if encode_canonical(noted) != encode_canonical(stated):

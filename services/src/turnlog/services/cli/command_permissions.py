@@ -124,7 +124,7 @@ COMMAND_NEEDS: Final[Mapping[str, CommandNeed]] = {
     "verify": _build_need(
         _get(paths.VERIFY_LOG), optional=(_get(paths.VERIFY_SESSION), _post(paths.VERIFY_LOG))
     ),
-    "checkpoint": _build_need(_get(paths.CHECKPOINT)),
+    "checkpoint": _build_need(_get(paths.CHECKPOINT), optional=(_post(paths.CHECKPOINT),)),
     "prove": _build_need(
         _get(paths.CALL_PROOF), _get(paths.HISTORY), optional=(_get(paths.EXPLAINED_TURN),)
     ),

@@ -138,6 +138,7 @@ def build_app(deps: GatewayDependencies) -> FastAPI:
             api_paths.IMPORT_SEGMENTS: settings.import_limit,
             api_paths.IMPORT_KNOWLEDGE: settings.import_limit,
             api_paths.VERIFY_LOG: MAX_CHECKPOINT_BYTES,
+            api_paths.CHECKPOINT: MAX_CHECKPOINT_BYTES,
             api_paths.WHAT_IF: settings.import_limit,
             api_paths.TURNS: settings.import_limit,
             api_paths.ASK: settings.import_limit,

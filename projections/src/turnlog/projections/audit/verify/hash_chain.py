@@ -25,7 +25,7 @@ from turnlog.events.stray_messages import (
     parse_history_key,
 )
 from turnlog.projections.audit.verify.audit_findings import AuditFinding
-from turnlog.projections.audit.verify.merkle_tree import MerkleTree
+from turnlog.projections.audit.verify.merkle_tree import ConsistencyPath, MerkleTree
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +112,8 @@ class ChainEnd:
     """Number of undecodable events after the last one with a readable header."""
     tree: MerkleTree | None = None
     """The tree of the events' digests, where its root is wanted."""
+    consistency: ConsistencyPath | None = None
+    """How the tree grew since the witnessed head, where trees are built for a new checkpoint."""
 
     @property
     def root(self) -> Digest | None:
@@ -188,8 +190,18 @@ class ChainVerifier:
             end.sequence, end.stream_sequence, end.hash = link.sequence, stream_sequence, digest
             end.undecodable_count = 0
             if end.tree is not None:
-                end.tree.add_entry(parse_digest(digest))
+                self._grow_tree(key, end, end.tree)
         return found or self._compare_witness(key, end)
+
+    def _grow_tree(self, key: ChainKey, end: ChainEnd, tree: MerkleTree) -> None:
+        entry = parse_digest(end.hash)
+        tree.add_entry(entry)
+        if end.consistency is not None:
+            end.consistency.add_entry(entry)
+        elif self.builds_trees:
+            noted = self.witnessed_heads.get(key)
+            if noted is not None and noted.sequence == tree.size:
+                end.consistency = ConsistencyPath(tuple(tree.subtrees), tree.size)
 
     def _compare_witness(self, key: ChainKey, end: ChainEnd) -> AuditFinding | None:
         noted = self.witnessed_heads.get(key)

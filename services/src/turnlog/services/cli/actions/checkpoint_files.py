@@ -7,23 +7,34 @@ service.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pydantic import JsonValue, ValidationError
 from rich.text import Text
 
-from turnlog.events.errors import Refused
-from turnlog.projections.audit.verify.signed_checkpoints import AuditCheckpoint, SignedCheckpoint
+from turnlog.events.errors import Corrupt, Refused
+from turnlog.projections.audit.verify.checkpoint_consistency import CheckpointConsistency
+from turnlog.projections.audit.verify.signed_checkpoints import (
+    ROOTED_FORMAT,
+    AuditCheckpoint,
+    SignedCheckpoint,
+)
 from turnlog.services.audit.checkpoint_signatures import (
     KEY_FILE,
     load_or_create_key,
     sign_checkpoint,
     verify_signatures,
 )
+from turnlog.services.bundle.bundle_zip import build_verifier
+from turnlog.services.bundle.consistency_verifier import check_consistency
 from turnlog.services.cli.client.service_client import ServiceClient
 from turnlog.services.cli.client.service_location import read_ready_address
-from turnlog.services.cli.client.verification_reads import fetch_checkpoint
+from turnlog.services.cli.client.verification_reads import continue_checkpoint, fetch_checkpoint
 from turnlog.services.cli.console import (
     OutputFormat,
     create_error_console,
@@ -49,22 +60,84 @@ def choose_key_file(target: ReadTarget, key: Path | None) -> Path:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointFiles:
+    """The files of `turnlog checkpoint`."""
+
+    checkpoint: Path
+    """The file to write."""
+    older: Path | None
+    """The checkpoint that the log must continue."""
+    consistency: Path | None
+    """Where to write what shows that."""
+    verifier: Path | None
+    """Where to write the verifier of it as well."""
+
+
 async def create_checkpoint_file(
-    service: ServiceClient, file: Path, key_file: Path, output: OutputFormat
+    service: ServiceClient, files: CheckpointFiles, key_file: Path, output: OutputFormat
 ) -> None:
-    """Fetch a checkpoint, sign it and write it; raises `Refused` if the file exists."""
-    taken = await fetch_checkpoint(service)
-    kept = sign_checkpoint(taken, _load_announced_key(key_file))
+    """Fetch a checkpoint, sign it and write it; raises `Refused` if a file exists.
+
+    Raises `Corrupt` if the log does not continue the older checkpoint.
+    """
+    for each in filter(None, (files.checkpoint, files.consistency, files.verifier)):
+        if each.exists():
+            detail = f"{each} is there already"
+            raise Refused("file-exists", detail, field="FILE", fix="name another file")
+    if files.older is None:
+        taken = await fetch_checkpoint(service)
+        signed = sign_checkpoint(taken, load_announced_key(key_file))
+    else:
+        older = load_checkpoint_file(files.older, None)
+        signed, nodes = await sign_continued_checkpoint(
+            service, older, lambda: load_announced_key(key_file)
+        )
+        if files.consistency:
+            _write_new(files.consistency, nodes.model_dump_json())
+    _write_new(files.checkpoint, signed.model_dump_json())
+    if files.verifier:
+        _write_new(files.verifier, build_verifier("consistency_verifier").rstrip("\n"))
+    _print_checkpoint(signed, files.checkpoint, output)
+
+
+def _write_new(file: Path, text: str) -> None:
     try:
         with file.open("x") as writer:
-            writer.write(kept.model_dump_json() + "\n")
+            writer.write(text + "\n")
     except FileExistsError:
         detail = f"{file} is there already"
         raise Refused("file-exists", detail, field="FILE", fix="name another file") from None
-    _print_checkpoint(kept, file, output)
 
 
-def _load_announced_key(file: Path) -> Ed25519PrivateKey:
+async def sign_continued_checkpoint(
+    service: ServiceClient, older: SignedCheckpoint, load_key: Callable[[], Ed25519PrivateKey]
+) -> tuple[SignedCheckpoint, CheckpointConsistency]:
+    """Return a signed checkpoint and its consistency to an older one.
+
+    It was checked by the verifier that readers have, whatever the service says. Raises `Corrupt`
+    if the log does not continue the older one.
+    """
+    if older.checkpoint.format != ROOTED_FORMAT:
+        detail = "the older checkpoint has no roots of trees, for an earlier release made it"
+        fix = "compare it with `turnlog verify --checkpoint`, and go on from a new one"
+        raise Refused("not-covered", detail, field="--after", fix=fix)
+    found = await continue_checkpoint(service, older.checkpoint)
+    signed = sign_checkpoint(found.checkpoint, load_key())
+    was, is_now, nodes = (
+        each.model_dump(mode="json") for each in (older, signed, found.consistency)
+    )
+    printed = StringIO()
+    with redirect_stdout(printed):
+        is_sound = check_consistency(was, is_now, nodes, None)
+    if not is_sound:
+        lines = printed.getvalue().splitlines()
+        failed = [line.removeprefix("FAILED  ") for line in lines if line.startswith("FAILED")]
+        raise Corrupt("the record", "; ".join(failed))
+    return signed, found.consistency
+
+
+def load_announced_key(file: Path) -> Ed25519PrivateKey:
     """Return the key of a file, and say so on standard error if it is created."""
     is_new = not file.exists()
     key = load_or_create_key(file)

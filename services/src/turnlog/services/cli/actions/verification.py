@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import aclosing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import assert_never
@@ -26,6 +27,7 @@ from turnlog.services.api.verify_payloads import (
 )
 from turnlog.services.bundle import verifier
 from turnlog.services.bundle.bundle_unpacking import unpack_bundle
+from turnlog.services.bundle.consistency_verifier import verify_consistency
 from turnlog.services.bundle.proof_verifier import verify_proof
 from turnlog.services.cli.client.service_client import ServiceClient
 from turnlog.services.cli.client.verification_reads import (
@@ -136,6 +138,22 @@ def verify_proof_file(proof: Path, signer: str | None, checkpoint: Path | None) 
     options = [f"--key={signer}"] if signer else []
     options += [f"--checkpoint={checkpoint}"] if checkpoint else []
     return ExitCode(verify_proof([*options, "--", str(proof)]))
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointPair:
+    """Two checkpoints, and the file with the nodes between them."""
+
+    older: Path
+    newer: Path
+    consistency: Path
+
+
+def verify_checkpoint_pair(pair: CheckpointPair, signer: str | None) -> ExitCode:
+    """Check that a checkpoint continues another, print the result, and return the exit code."""
+    options = [f"--key={signer}"] if signer else []
+    files = map(str, (pair.older, pair.newer, pair.consistency))
+    return ExitCode(verify_consistency([*options, "--", *files]))
 
 
 @contextmanager

@@ -12,6 +12,10 @@ from turnlog.client import ClientOperation
 from turnlog.contract import api_paths
 from turnlog.contract.api_paths import format_path
 from turnlog.events.errors import Unavailable
+from turnlog.projections.audit.verify.checkpoint_consistency import (
+    MAX_CONTINUED_BYTES,
+    ContinuedCheckpoint,
+)
 from turnlog.projections.audit.verify.signed_checkpoints import (
     MAX_CHECKPOINT_BYTES,
     AuditCheckpoint,
@@ -71,5 +75,22 @@ async def fetch_checkpoint(service: ServiceClient) -> AuditCheckpoint:
             *("GET", api_paths.CHECKPOINT, AuditCheckpoint),
             timeout=LONG_TIMEOUT_SECONDS,
             most_bytes=MAX_CHECKPOINT_BYTES,
+        )
+    )
+
+
+async def continue_checkpoint(
+    service: ServiceClient, older: AuditCheckpoint
+) -> ContinuedCheckpoint:
+    """Return a checkpoint with its consistency to an older one.
+
+    Raises `Corrupt` if the log does not continue the older one, or a chain is broken.
+    """
+    return await service.send(
+        ClientOperation(
+            *("POST", api_paths.CHECKPOINT, ContinuedCheckpoint),
+            body=older.model_dump(mode="json"),
+            timeout=LONG_TIMEOUT_SECONDS,
+            most_bytes=MAX_CONTINUED_BYTES,
         )
     )

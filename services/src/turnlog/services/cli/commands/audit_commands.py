@@ -136,6 +136,56 @@ ProofOption = Annotated[
 ]
 
 
+BetweenOption = Annotated[
+    tuple[Path, Path] | None,
+    typer.Option(
+        "--between",
+        metavar="OLDER NEWER",
+        exists=True,
+        dir_okay=False,
+        help="Verify that the second checkpoint continues the first, without the log.",
+    ),
+]
+
+ConsistencyOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--consistency",
+        metavar="FILE",
+        exists=True,
+        dir_okay=False,
+        help="With --between: what `turnlog checkpoint --after` wrote with the second one.",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfflineOptions:
+    """What `turnlog verify` checks without the log."""
+
+    bundle: BundleOption = None
+    proof: ProofOption = None
+    between: BetweenOption = None
+    consistency: ConsistencyOption = None
+
+    def list_named(self) -> list[str]:
+        """List the options that are given."""
+        given = {"--bundle": self.bundle, "--proof": self.proof, "--between": self.between}
+        return [option for option, value in given.items() if value]
+
+    def check_options(self, *, has_record: bool, has_witness: bool, output: str) -> None:
+        """Raise an error for options that do not go together; `has_record` names sessions."""
+        named = self.list_named()
+        if (self.between is None) != (self.consistency is None):
+            raise typer.BadParameter("it goes with --consistency", param_hint="--between")
+        if not named:
+            return
+        is_alone = len(named) == 1 and not has_record and output != "json"
+        if not is_alone or (has_witness and self.proof is None):
+            alone = "it is checked by itself, by what is in it, and told line by line"
+            raise typer.BadParameter(alone, param_hint=named[0])
+
+
 def verify_record(
     session: Annotated[
         str | None, typer.Argument(metavar="[SESSION]", help="One session; all by default.")
@@ -144,8 +194,7 @@ def verify_record(
     everything: Annotated[
         bool, typer.Option("--all", help="All sessions and the library (the default).")
     ] = False,
-    bundle: BundleOption = None,
-    proof: ProofOption = None,
+    offline: OfflineOptions,
     witness: CheckpointOption = None,
     signer: SignerOption = None,
     target: ReadTarget,
@@ -162,31 +211,44 @@ def verify_record(
     from turnlog.services.api.published_errors.error_code import ExitCode
     from turnlog.services.cli.actions.checkpoint_files import load_signed_checkpoint
     from turnlog.services.cli.actions.verification import (
+        CheckpointPair,
         print_verification,
         verify_bundle,
+        verify_checkpoint_pair,
         verify_proof_file,
     )
 
     if session and everything:
         raise typer.BadParameter("name a session, or ask for all", param_hint="--all")
-    if bundle and (session or everything or witness or output == "json"):
-        alone = "a bundle is checked whole, by what is in it, and told line by line"
-        raise typer.BadParameter(alone, param_hint="--bundle")
-    if proof and (session or everything or bundle or output == "json"):
-        alone = "a proof is checked by what is in it, and told line by line"
-        raise typer.BadParameter(alone, param_hint="--proof")
-    if signer and not (witness or bundle or proof):
-        alone = "it goes with --checkpoint, --bundle or --proof"
+    offline.check_options(
+        has_record=bool(session or everything), has_witness=witness is not None, output=output
+    )
+    if signer and not (witness or offline.list_named()):
+        alone = "it goes with --checkpoint, --bundle, --proof or --between"
         raise typer.BadParameter(alone, param_hint="--signer")
-    if proof:
-        raise typer.Exit(verify_proof_file(proof, signer, witness))
+    if offline.proof:
+        raise typer.Exit(verify_proof_file(offline.proof, signer, witness))
+    if offline.between and offline.consistency:
+        pair = CheckpointPair(*offline.between, offline.consistency)
+        raise typer.Exit(verify_checkpoint_pair(pair, signer))
+    if offline.bundle:
+        raise typer.Exit(verify_bundle(offline.bundle, signer))
     noted = load_signed_checkpoint(witness, signer) if witness else None
-    if bundle:
-        raise typer.Exit(verify_bundle(bundle, signer))
     if not run_with_service(
         target, lambda service: print_verification(service, session, noted, output)
     ):
         raise typer.Exit(ExitCode.VERIFICATION_FAILED)
+
+
+SigningKeyOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--key",
+        metavar="FILE",
+        help="PEM file with the signing key, created if it is missing; by default that of the"
+        " data directory. With --url it must be named.",
+    ),
+]
 
 
 def create_checkpoint(
@@ -194,14 +256,24 @@ def create_checkpoint(
         Path, typer.Argument(metavar="FILE", help="The file to write; must not exist yet.")
     ],
     *,
-    key: Annotated[
+    key: SigningKeyOption = None,
+    older: Annotated[
         Path | None,
         typer.Option(
-            "--key",
+            "--after",
             metavar="FILE",
-            help="PEM file with the signing key, created if it is missing; by default that of the"
-            " data directory. With --url it must be named.",
+            exists=True,
+            dir_okay=False,
+            help="An older checkpoint, which the log must continue.",
         ),
+    ] = None,
+    consistency: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="With --after: also write what shows that it does."),
+    ] = None,
+    verifier: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Also write the Python file that verifies that."),
     ] = None,
     target: ReadTarget,
     output: OutputOption = "table",
@@ -209,16 +281,23 @@ def create_checkpoint(
     """Write a signed record of every session's last event, for `turnlog verify --checkpoint`.
 
     Store it, and the public key that is printed, where nobody with write access to the log can
-    change them.
+    change them. With `--after`, nothing is signed unless the log continues the older checkpoint,
+    and `turnlog verify --between` shows that later from the two and the file `--consistency`.
     """
     from turnlog.services.cli.actions.checkpoint_files import (
+        CheckpointFiles,
         choose_key_file,
         create_checkpoint_file,
     )
 
+    if (consistency or verifier) and older is None:
+        raise typer.BadParameter("it goes with --after", param_hint="--consistency, --verifier")
+    files = CheckpointFiles(
+        checkpoint=file, older=older, consistency=consistency, verifier=verifier
+    )
     key_file = choose_key_file(target, key)
     run_with_service(
-        target, lambda service: create_checkpoint_file(service, file, key_file, output)
+        target, lambda service: create_checkpoint_file(service, files, key_file, output)
     )
 
 

@@ -14,6 +14,7 @@ from turnlog.events.errors import Refused
 from turnlog.events.ids import ID_PATTERN
 from turnlog.projections.audit.diff.call_diff import CallDiff
 from turnlog.projections.audit.explain.turn_explanation import TurnExplanation
+from turnlog.projections.audit.verify.checkpoint_consistency import ContinuedCheckpoint
 from turnlog.projections.audit.verify.hash_chain import WitnessedHead
 from turnlog.projections.audit.verify.signed_checkpoints import AuditCheckpoint
 from turnlog.projections.blueprint.storable_json import MAX_INT
@@ -140,6 +141,22 @@ async def show_checkpoint(
     It is refused when a hash chain is broken.
     """
     return await verification.create_checkpoint(tenant, with_installation=principal.is_root)
+
+
+@router.post(api_paths.CHECKPOINT, summary="Continue a checkpoint")
+async def continue_checkpoint(
+    tenant: RequestTenant,
+    principal: RequestPrincipal,
+    verification: Verification,
+    checkpoint: AuditCheckpoint,
+) -> ContinuedCheckpoint:
+    """Return a new checkpoint, and what shows that its log continues that of an older checkpoint.
+
+    It is refused when the log does not. The client checks the signature of the older one itself.
+    """
+    return await verification.continue_checkpoint(
+        tenant, checkpoint, with_installation=principal.is_root
+    )
 
 
 @router.get(api_paths.CALL_PROOF, summary="Prove a call", dependencies=[record_look("proof")])

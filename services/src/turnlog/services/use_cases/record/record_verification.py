@@ -13,8 +13,9 @@ from typing import Final, assert_never
 
 from turnlog.events.errors import Corrupt, Refused, StreamHole, Unavailable
 from turnlog.events.store.ports import EventLog
+from turnlog.projections.audit.verify.checkpoint_consistency import ContinuedCheckpoint
 from turnlog.projections.audit.verify.hash_chain import WitnessedHead
-from turnlog.projections.audit.verify.signed_checkpoints import AuditCheckpoint
+from turnlog.projections.audit.verify.signed_checkpoints import ROOTED_FORMAT, AuditCheckpoint
 from turnlog.projections.audit.verify.verification_report import VerificationReport
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal, wait_until_folded
@@ -26,14 +27,9 @@ from turnlog.services.api.verify_payloads import (
     VerifyProgressLine,
     VerifySummaryLine,
 )
+from turnlog.services.audit.chain_scan import LocatedFinding, VerifyProgress
 from turnlog.services.audit.verify_pool import OpenVerifier, open_best_verifier
-from turnlog.services.audit.verify_service import (
-    LocatedFinding,
-    VerifyOutcome,
-    VerifyProgress,
-    VerifyService,
-    VerifyStep,
-)
+from turnlog.services.audit.verify_service import VerifyOutcome, VerifyService, VerifyStep
 from turnlog.services.integrity.record_watch import RecordWatch
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.use_cases.record.log_scan_slots import LogScanSlots
@@ -119,14 +115,8 @@ class RecordVerification:
         With a checkpoint, it is also verified that the log still contains every head of it; its
         signature is for the caller to check.
         """
-        if witness is not None and witness.tenant != tenant:
-            detail = f"the checkpoint is of tenant {witness.tenant[:80]!r}"
-            fix = "ask the service of that tenant"
-            raise Refused("invalid", detail, field="tenant", fix=fix)
-        if witness is not None and witness.installation and not with_installation:
-            detail = "the checkpoint has the heads of the installation"
-            fix = "verify against it with the root key"
-            raise Refused("not-permitted", detail, field="installation", fix=fix)
+        if witness is not None:
+            _check_owner(witness, tenant, with_installation=with_installation)
         self.log_scan_slots.check_free()
         service = self._create_service(tenant, with_installation=with_installation)
         return self.log_scan_slots.stream_in_slot(self._iterate_lines(service, witness))
@@ -143,6 +133,24 @@ class RecordVerification:
             service = self._create_service(tenant, with_installation=with_installation)
             return await service.create_checkpoint()
 
+    async def continue_checkpoint(
+        self, tenant: str, older: AuditCheckpoint, *, with_installation: bool = False
+    ) -> ContinuedCheckpoint:
+        """Return a checkpoint as `create_checkpoint` does, with its consistency to an older one.
+
+        It is refused when the log does not continue the older one, whose signature is for the
+        caller to check.
+        """
+        _check_owner(older, tenant, with_installation=with_installation)
+        if older.format != ROOTED_FORMAT:
+            detail = "the older checkpoint has no roots of trees, for an earlier release made it"
+            fix = "compare it with `POST /v1/verify`, and go on from a new one"
+            raise Refused("not-covered", detail, field="format", fix=fix)
+        self.log_scan_slots.check_free()
+        async with self.log_scan_slots.semaphore:
+            service = self._create_service(tenant, with_installation=with_installation)
+            return await service.continue_checkpoint(older)
+
     async def _iterate_lines(
         self, service: VerifyService, witness: AuditCheckpoint | None
     ) -> AsyncGenerator[VerifyLine]:
@@ -156,6 +164,18 @@ class RecordVerification:
                         pass
                 if line := builder.build_line(step, time.monotonic()):
                     yield line
+
+
+def _check_owner(checkpoint: AuditCheckpoint, tenant: str, *, with_installation: bool) -> None:
+    """Refuse a checkpoint of another tenant, and one of the installation to who may not read it."""
+    if checkpoint.tenant != tenant:
+        detail = f"the checkpoint is of tenant {checkpoint.tenant[:80]!r}"
+        fix = "ask the service of that tenant"
+        raise Refused("invalid", detail, field="tenant", fix=fix)
+    if checkpoint.installation and not with_installation:
+        detail = "the checkpoint has the heads of the installation"
+        fix = "verify against it with the root key"
+        raise Refused("not-permitted", detail, field="installation", fix=fix)
 
 
 def _create_verification_view(
