@@ -179,6 +179,9 @@ async def test_explanation_and_comparison_name_the_redactions(
         (1, first),
         (2, second),
     ]
+    said_in = [each["sequence"] for each in history["by"]]
+    assert said_in == sorted(said_in)
+    assert said_in[-2:] == [first, second]
     (note,) = [each for each in why["parts"] if each["part"]["layer"] == "withdrawn_note"]
     assert [each["sequence"] for each in note["because"]] == [second]
     own = await service.get_json(f"/v1/sessions/{session}/turns/2/why")

@@ -115,8 +115,10 @@ def find_text_events(part: PromptPart, side: CallSnapshot) -> Iterator[RecordedE
         case HistorySource() if not part.is_included:
             pass
         case HistorySource(first=first, last=last):
-            for turn in range(first, last + 1):
-                yield from find_turn_events(side.turns.get(turn), side)
+            turns = map(side.turns.get, range(first, last + 1))
+            said = (each for turn in turns for each in find_turn_events(turn, side))
+            # What replaces a text of a turn comes after the turns behind it.
+            yield from sorted(said, key=lambda each: each.sequence)
         case BlobSource(user=str()):
             yield side.milestones.begun
         case BlobSource(digest=digest):
