@@ -54,6 +54,7 @@ async def main() -> None:
                     folder / str(number),
                     _build_model_variables(adapter, address),
                     asks=options.keys and number == 1,
+                    seals=options.sealing and number == 1,
                 )
             )
             for number, (clone, adapter) in enumerate(
@@ -91,12 +92,14 @@ def _describe_blocks(sessions: int, found: Sequence[tuple[MeasuredLoad, ...]]) -
 
 @asynccontextmanager
 async def _run_clone(
-    clone: Path, folder: Path, model_variables: Mapping[str, str], *, asks: bool
+    clone: Path, folder: Path, model_variables: Mapping[str, str], *, asks: bool, seals: bool
 ) -> AsyncGenerator[ServiceUnderLoad]:
     data_dir = folder / "data"
     variables = {**build_variables(folder, CHARACTERS), **model_variables}
     if asks:
         variables["TURNLOG_ROOT_KEY"] = ROOT_KEY
+    if seals:
+        variables["TURNLOG_SEALING"] = "on"
     with (folder / "up.log").open("w") as log:
         process = await asyncio.create_subprocess_exec(
             clone / ".venv/bin/turnlog",
@@ -149,6 +152,9 @@ def _parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument(
         "--keys", action="store_true", help="have this clone ask for keys, and the other one not"
+    )
+    parser.add_argument(
+        "--sealing", action="store_true", help="have this clone seal its sessions, the other not"
     )
     parser.add_argument("--question", action="store_true", help="ask what later turns inherit")
     return parser.parse_args()

@@ -38,7 +38,7 @@ pytestmark = [
 
 SERVERS = ("nats-1", "nats-2", "nats-3")
 
-STREAMS = ("SESSIONS", "LIBRARY", "ALERTS", "READS", "BLOBS", "SNAPSHOTS", "TOKENS")
+STREAMS = ("SESSIONS", "LIBRARY", "ALERTS", "READS", "BLOBS", "SNAPSHOTS", "KEYS", "TOKENS")
 
 LONG = 60.0
 """A bound on hanging."""

@@ -34,6 +34,7 @@ from turnlog.events.jetstream.stream_setup import (
 from turnlog.events.store.ports import BatchAlreadyStored, BatchAppended
 from turnlog.events.subjects import (
     BLOBS_STREAM,
+    KEYS_STREAM,
     RECORD_STREAMS,
     SESSION_HISTORY,
     SESSIONS_STREAM,
@@ -93,7 +94,7 @@ async def test_same_blob_can_be_stored_concurrently(
     assert await replicated.blobs.get_blob(fresh_tenant, stored[0]) == data
 
 
-@pytest.mark.parametrize("stream", [*RECORD_STREAMS, SNAPSHOTS_STREAM])
+@pytest.mark.parametrize("stream", [*RECORD_STREAMS, SNAPSHOTS_STREAM, KEYS_STREAM])
 async def test_compression_of_a_replicated_stream_is_turned_off_and_the_time_recorded(
     replicated: JetStreamClient, fresh_tenant: str, stream: str
 ) -> None:
@@ -123,7 +124,7 @@ class ReadOnlyConnection(NatsConnection):
     ) -> Msg:
         if subject.startswith("$JS.API.STREAM.UPDATE."):
             raise RequestUnanswered("nats", "no answer")
-        plain = NatsConnection(self.nc, self.patience)
+        plain = NatsConnection(nc=self.nc, patience=self.patience)
         return await plain.send_request(subject, payload, headers, patience=patience)
 
 
@@ -133,7 +134,9 @@ async def test_replicated_stream_that_stays_compressed_is_refused_with_the_reaso
     js = replicated.connection.nc.jetstream()
     config = (await js.stream_info(BLOBS_STREAM)).config
     await js.update_stream(config.evolve(compression=StoreCompression.S2))
-    restricted = ReadOnlyConnection(replicated.connection.nc, replicated.connection.patience)
+    restricted = ReadOnlyConnection(
+        nc=replicated.connection.nc, patience=replicated.connection.patience
+    )
     with pytest.raises(Corrupt, match="unreadable when it starts after a power loss") as refused:
         await provision_streams(restricted, StreamOptions(replicas=3), patience=0.1)
     assert refused.value.where == f"stream {BLOBS_STREAM}, compression"

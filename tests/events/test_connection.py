@@ -105,6 +105,6 @@ async def test_request_cancelled_as_its_answer_arrives_is_cancelled() -> None:
         await asyncio.wait_for(answer, 5)  # as nats-py does
 
     client = cast("Client", SimpleNamespace(request=request))
-    asking = asyncio.create_task(NatsConnection(client, 5).send_request("a"))
+    asking = asyncio.create_task(NatsConnection(nc=client, patience=5).send_request("a"))
     await asyncio.wait((asking,))
     assert asking.cancelled()

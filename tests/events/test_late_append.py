@@ -31,7 +31,7 @@ class LateConnection(NatsConnection):
         *,
         patience: float | None = None,
     ) -> Msg:
-        plain = NatsConnection(self.nc, self.patience)
+        plain = NatsConnection(nc=self.nc, patience=self.patience)
         if headers and not self.arrived and not self.on_its_way:
             self.on_its_way.append((subject, payload, headers))
             raise RequestUnanswered("nats", "no answer yet")

@@ -17,6 +17,7 @@ from turnlog.events.jetstream.work_queue import WorkQueueOptions, ensure_work_qu
 from turnlog.events.model.turn_events import TurnCancelled, TurnReleased
 from turnlog.events.subjects import (
     BLOBS_STREAM,
+    KEYS_STREAM,
     RECORD_STREAMS,
     SESSIONS_STREAM,
     SNAPSHOTS_STREAM,
@@ -30,7 +31,7 @@ from turnlog.services.platform.nats_server import NatsServer
 async def test_missing_streams_are_created_with_durable_settings(own_server: NatsServer) -> None:
     async with open_client(own_server.url, StreamOptions(token_retention=60)) as client:
         js = client.connection.nc.jetstream()
-        lasting = (*RECORD_STREAMS, SNAPSHOTS_STREAM)
+        lasting = (*RECORD_STREAMS, SNAPSHOTS_STREAM, KEYS_STREAM)
         made = {name: (await js.stream_info(name)).config for name in lasting}
         for config in made.values():
             assert config.storage == api.StorageType.FILE

@@ -29,6 +29,7 @@ from tests.support.servers.nats_cluster import NODE_COUNT
 from turnlog.events.async_tasks import run_tasks
 from turnlog.events.errors import Unavailable
 from turnlog.events.subjects import (
+    KEYS_STREAM,
     RECORD_STREAMS,
     SESSIONS_STREAM,
     SNAPSHOTS_STREAM,
@@ -48,7 +49,7 @@ TURN_BOUND: Final = 10.0
 FAULT_TURN_BOUND: Final = 15.0
 """Seconds that a turn may take while a host is gone."""
 
-DURABLE_STREAMS: Final = (*RECORD_STREAMS, SNAPSHOTS_STREAM)
+DURABLE_STREAMS: Final = (*RECORD_STREAMS, SNAPSHOTS_STREAM, KEYS_STREAM)
 
 ALL_STREAMS: Final = (*DURABLE_STREAMS, TOKENS_STREAM)
 

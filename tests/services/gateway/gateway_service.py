@@ -28,11 +28,11 @@ from turnlog.events.store.memory_log import (
     MemoryTokenStream,
 )
 from turnlog.events.store.ports import (
-    BlobStore,
     EventLog,
     MediaStore,
     SnapshotStore,
     TokenStream,
+    TurnBlobStore,
 )
 from turnlog.events.subjects import ALERT_HISTORY, LIBRARY_HISTORY, READ_HISTORY
 from turnlog.projections.store.engine import ReadModelStore
@@ -104,7 +104,7 @@ class LogBackend(Protocol):
     @property
     def reads(self) -> EventLog: ...
     @property
-    def blobs(self) -> BlobStore: ...
+    def blobs(self) -> TurnBlobStore: ...
     @property
     def media(self) -> MediaStore: ...
     @property

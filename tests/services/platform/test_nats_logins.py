@@ -23,6 +23,7 @@ from turnlog.events.jetstream.work_queue import WorkQueueOptions, ensure_work_qu
 from turnlog.events.store.ports import TurnTokenEvent
 from turnlog.events.tokens import Token
 from turnlog.services.platform.nats_logins import render_users
+from turnlog.services.platform.nats_permissions import STREAM_SUBJECTS
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 
 
@@ -64,6 +65,7 @@ async def login(tmp_path: Path) -> AsyncIterator[ConsumerLogin]:
         "library.default.segments.edited",
         "blob.default.sha256-00",
         "snapshot.default.s",
+        "key.default.s",
         "tokens.default.s.1",
         "live.session.default.s.turn",
         "quota.default.user.day",
@@ -88,7 +90,7 @@ async def test_consumer_login_cannot_publish(login: ConsumerLogin, subject: str)
     # The client repeats the server's message in small letters.
     refusal = await login.take_refusal()
     assert f'permissions violation for publish to "{subject.lower()}"' in refusal
-    for stream in ("SESSIONS", "LIBRARY", "ALERTS", "READS", "BLOBS", "SNAPSHOTS", "TOKENS"):
+    for stream in STREAM_SUBJECTS:
         state = (await login.services.connection.nc.jetstream().stream_info(stream)).state
         assert state.messages == 0
 

@@ -240,6 +240,8 @@ def iterate_expectations() -> Iterator[tuple[str, frozenset[NatsUser]]]:
     yield "$JS.API.CONSUMER.CREATE.SESSIONS.n.library.>", frozenset({"consumer"})
     yield "$JS.API.CONSUMER.CREATE.READS.n.read.>", frozenset({"gateway", "projector"})
     yield "$JS.API.DIRECT.GET.READS", frozenset({"gateway", "projector"})
+    yield "$JS.API.DIRECT.GET.KEYS", frozenset({"gateway", "projector", "worker", "consumer"})
+    yield "$JS.API.STREAM.MSG.GET.KEYS", frozenset({"gateway", "projector", "worker", "consumer"})
     yield "$JS.API.DIRECT.GET.SESSIONS.session.travel.s.turn", frozenset({"consumer"})
     yield "$JS.API.DIRECT.GET.READS.read.travel.2026-11-29.record", NOBODY
     yield "$JS.API.STREAM.MSG.GET.READS", frozenset({"gateway", "projector"})
@@ -253,6 +255,7 @@ def iterate_expectations() -> Iterator[tuple[str, frozenset[NatsUser]]]:
         yield f"library.{tenant}.webhooks.claimed", frozenset({"gateway"})
         yield f"library.{tenant}.webhook-place-w.claimed", frozenset({"gateway", "projector"})
         yield f"tokens.{tenant}.s.1", frozenset({"worker"})
+        yield f"key.{tenant}.s", frozenset({"gateway", "worker"})
         yield f"live.session.{tenant}.s.turn", NOBODY
     yield "library._installation.access.created", frozenset({"gateway"})
     yield "library._installation.access.reserved", frozenset({"gateway"})
@@ -271,7 +274,7 @@ def iterate_expectations() -> Iterator[tuple[str, frozenset[NatsUser]]]:
 def list_readers(stream: str) -> frozenset[NatsUser]:
     """Return who reads a stream from end to end, by consumers of any name."""
     match stream:
-        case "SNAPSHOTS":
+        case "SNAPSHOTS" | "KEYS":
             return NOBODY
         case "TOKENS":
             return frozenset({"gateway", "consumer"})

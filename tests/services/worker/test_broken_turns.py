@@ -90,7 +90,7 @@ class UnreachableLog:
         self.ack_wait = 30.0
         self.sessions = SimpleNamespace(log=self)
 
-    def decode_event(self, *_: object) -> None:
+    async def decode_event(self, *_: object) -> None:
         self.failures -= 1
         if self.failures < 0:
             raise Corrupt("log", "it is reachable, and holds no turn")
@@ -126,7 +126,7 @@ async def test_turn_of_a_session_that_ends_in_a_foreign_message_is_settled_for_g
 
     (submitted,) = await append_texts(MemoryLog(), "t", "s", "Hi")
 
-    def decode_event(*_: object) -> RecordedEvent:
+    async def decode_event(*_: object) -> RecordedEvent:
         return submitted
 
     def do_nothing(*_: object) -> AbstractContextManager[None]:

@@ -97,7 +97,7 @@ def run_delivery(*pauses: float, silence: int = 0) -> list[str]:
     parts: dict[str, Any] = {"ack_wait": ACK_WAIT, "run_turn": answer, "sessions": sessions}
     worker = cast("TurnRunner", SimpleNamespace(**parts, tracing=create_tracing("test", None)))
     try:
-        connection = NatsConnection(cast("Client", message), 1.0)
+        connection = NatsConnection(nc=cast("Client", message), patience=1.0)
         loop.run_until_complete(handle_message(cast("NatsMessage", message), connection, worker))
     finally:
         loop.close()

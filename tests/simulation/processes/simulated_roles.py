@@ -92,7 +92,7 @@ def build_role(
     loop = server.loop
     process = SimulatedProcess(name=name, loop=loop)
     wire = SimulatedConnection(process=process, server=server, fault_profile=server.fault_profile)
-    on = making.over(build_client(NatsConnection(wire.client, 5.0)))
+    on = making.over(build_client(NatsConnection(nc=wire.client, patience=5.0)))
     ids = count(1)
     sessions = CommandHandler(
         log=on.log,

@@ -22,6 +22,7 @@ from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_clie
 from turnlog.events.jetstream.stream_setup import StreamOptions
 from turnlog.events.model.call_events import AttemptStarted
 from turnlog.events.registry import KnownEvent
+from turnlog.events.seals.keyrings import SealKeyring
 
 TENANT = "default"
 
@@ -129,11 +130,11 @@ class LiveService:
 
 @asynccontextmanager
 async def connect_service(
-    http: str, nats: str, *, replicas: int = 1
+    http: str, nats: str, *, replicas: int = 1, keyring: SealKeyring | None = None
 ) -> AsyncGenerator[LiveService]:
-    """Connect to a service at its addresses."""
+    """Connect to a service at its addresses; with its keyring to one that seals."""
     async with (
         httpx.AsyncClient(base_url=http, timeout=2 * SERVICE_TIMEOUT) as client,
-        open_client(nats, StreamOptions(replicas)) as jetstream,
+        open_client(nats, StreamOptions(replicas), keyring=keyring) as jetstream,
     ):
         yield LiveService(client, jetstream)

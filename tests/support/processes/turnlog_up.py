@@ -17,6 +17,8 @@ from tests.support.processes.process_host import (
 )
 from tests.support.processes.turnlog_process import TurnlogProcess
 from tests.support.sessions.reproduction_checks import find_unreproducible_calls_on
+from turnlog.events.seals.keyrings import SealKeyring, parse_keyring
+from turnlog.services.seals.keyring_files import KEYRING_FILE
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -26,6 +28,12 @@ class TurnlogUp:
     process: TurnlogProcess
     service: LiveService
     ready_file: Path
+
+
+def read_keyring(data_dir: Path) -> SealKeyring | None:
+    """Return the keyring that a service has made in its data directory, if it seals."""
+    file = data_dir / KEYRING_FILE
+    return parse_keyring(file.read_text()) if file.exists() else None
 
 
 @asynccontextmanager
@@ -46,7 +54,10 @@ async def run_turnlog_up(
     ready_file = host.folder / "data/ready.json"
     addresses = json.loads(await wait_for_file(ready_file, process))
     try:
-        async with connect_service(addresses["http"], addresses["nats"]) as service:
+        keyring = read_keyring(host.folder / "data")
+        async with connect_service(
+            addresses["http"], addresses["nats"], keyring=keyring
+        ) as service:
             yield TurnlogUp(process, service, ready_file)
             if process.returncode is None:
                 assert (

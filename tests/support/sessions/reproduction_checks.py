@@ -15,6 +15,7 @@ from turnlog.events.codec import decode_event
 from turnlog.events.content import Digest
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.call_events import ContextAssembled
+from turnlog.events.seals.sealed_payload import get_box_key
 from turnlog.events.store.memory_log import MemoryBlobStore, MemoryLog
 from turnlog.events.store.ports import BlobStore, EventLog, RawEvent
 from turnlog.events.stray_messages import is_stray
@@ -110,7 +111,10 @@ def verify_with_bundle_verifier(
     """Say what the verifier of bundles finds, or reads back otherwise than we do."""
     session, first = EventChain(), events[0]
     try:
-        session.read_lines([event.stored for event in events], first.tenant, first.session)
+        found = {str(each.sequence): get_box_key(each.stored) for each in events}
+        keys = {number: key.hex() for number, key in found.items() if key}
+        lines = [event.stored for event in events]
+        session.read_lines(lines, first.tenant, first.session, keys)
     except VerificationFailure as wrong:
         yield f"by the stranger: {wrong}"
     for place, call in session.iterate_calls():

@@ -35,7 +35,7 @@ def build_answering_connection() -> NatsConnection:
     async def request(*_: object, **options: object) -> None:
         del options
 
-    return NatsConnection(cast("Any", SimpleNamespace(request=request)), 1.0)
+    return NatsConnection(nc=cast("Any", SimpleNamespace(request=request)), patience=1.0)
 
 
 async def deliver_message(message: StoredMessage, answering: TurnRunner) -> None:

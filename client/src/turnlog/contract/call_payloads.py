@@ -474,6 +474,8 @@ class ProvenEvent(ResponseModel):
     """Its sequence in the session."""
     stored: str
     """Its stored bytes, which are UTF-8; their SHA-256 is in the tree of the session."""
+    key: str | None = None
+    """The key of its box, in hexadecimal, if the session is sealed; it opens this event alone."""
 
 
 class CallProofView(ResponseModel):

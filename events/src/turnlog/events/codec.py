@@ -1,8 +1,9 @@
 """The codec: encodes events to stored bytes and decodes them; only it seals and opens content.
 
 Writing is strict and reading is tolerant. Unknown fields are ignored, unknown types become
-`UnknownEvent`, and only bytes that no release can have written raise an error. Sealing is not
-implemented yet; all content is stored as plain text.
+`UnknownEvent`, and only bytes that no release can have written raise an error. The events of a
+sealed session are stored without their words, which are in a box beside the data; whoever reads
+the log attaches the key to the bytes.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pydantic_core import PydanticSerializationError
 
 from turnlog.events.content import Digest, compute_digest
 from turnlog.events.envelope import TYPE_START, ChainHead, Envelope, EventHeader, RecordedEvent
-from turnlog.events.errors import Corrupt, Refused, TooLarge
+from turnlog.events.errors import Corrupt, KeyringMissing, Refused, TooLarge
 from turnlog.events.model.alert_events import KnownAlertEvent
 from turnlog.events.model.installation.read_events import RecordRead
 from turnlog.events.model.knowledge_events import KnowledgeEvent
@@ -34,6 +35,7 @@ from turnlog.events.registry import (
     UnknownEvent,
     apply_upcasters,
 )
+from turnlog.events.seals.sealed_payload import SealedPayload, parse_sealed_header
 from turnlog.events.subjects import SESSION_HISTORY, HistoryKind
 
 MAX_EVENT_BYTES: Final = 1_000_000
@@ -64,6 +66,10 @@ class EventDraft:
     correlation: str | None = None
     command: CommandRef | None = None
     traceparent: str | None = None
+
+
+SealEvent = Callable[[AppendableEvent, bytes], bytes]
+"""Return the bytes to store of an encoded event."""
 
 
 class TypedEnvelope(EventHeader):
@@ -137,8 +143,12 @@ def encode_batch(
     after: ChainHead | None,
     drafts: Sequence[EventDraft],
     kind: HistoryKind = SESSION_HISTORY,
+    seal: SealEvent | None = None,
 ) -> EventBatch:
-    """Encode drafts as the batch after `after`; refuses ids and sizes the log cannot store."""
+    """Encode drafts as the batch after `after`; refuses ids and sizes the log cannot store.
+
+    With `seal` the words of the events are sealed.
+    """
     if not 1 <= len(drafts) <= MAX_BATCH_EVENTS:
         raise TooLarge("batch", len(drafts), MAX_BATCH_EVENTS)
     subjects = kind.build_filter(tenant, session)
@@ -157,6 +167,8 @@ def encode_batch(
             draft=draft,
         )
         payload = _encode_event(header, draft.event)
+        if seal:
+            payload = _check_event_size(seal(draft.event, payload))
         previous = compute_digest(payload)
         subject = kind.build_subject(tenant, session, draft.event.leaf)
         envelope = header if isinstance(header, TypedEnvelope) else None
@@ -204,6 +216,10 @@ def _encode_event(header: EventHeader, event: AppendableEvent) -> bytes:
         # Texts are checked or repaired where they come in; this is for a way nobody thought of.
         detail = "a text of it has half of a surrogate pair, which cannot be stored"
         raise Refused("bad-text", detail, field=event.type, fix="remove the character") from None
+    return _check_event_size(payload)
+
+
+def _check_event_size(payload: bytes) -> bytes:
     if len(payload) > MAX_EVENT_BYTES:
         raise TooLarge("event", len(payload), MAX_EVENT_BYTES)
     return payload
@@ -225,23 +241,42 @@ def _find_reader(wire_type: bytes) -> Callable[[bytes], TypedEnvelope] | None:
 
 
 def decode_event(stored: bytes, stream_sequence: int) -> RecordedEvent:
-    """Decode stored bytes; raises `Corrupt` for bytes that no release can have written."""
-    start = TYPE_START.match(stored)
+    """Decode stored bytes; raises `Corrupt` for bytes that no release can have written.
+
+    Raises `KeyringMissing` for those of a sealed event without its key.
+    """
+    opened = _open_payload(stored, stream_sequence)
+    start = TYPE_START.match(opened)
     reader = _find_reader(start[1]) if start else None
     try:
         if reader is None:
-            return _decode_plain_values(stored, stream_sequence)
-        envelope: TypedEnvelope = reader(stored)
+            return _decode_plain_values(stored, opened, stream_sequence)
+        envelope: TypedEnvelope = reader(opened)
     except ValidationError as error:
+        if parse_sealed_header(opened):
+            raise KeyringMissing(f"the event at stream sequence {stream_sequence}") from None
         raise _describe_invalid(f"stream sequence {stream_sequence}", error) from None
+    if envelope.sealedof is not None:
+        raise KeyringMissing(f"the event at stream sequence {stream_sequence}")
     event = envelope.data
     if envelope.type != event.type:
         raise Corrupt(f"stream sequence {stream_sequence}", "it has two types")
     return RecordedEvent(envelope, event, stream_sequence, stored)
 
 
-def _decode_plain_values(stored: bytes, stream_sequence: int) -> RecordedEvent:
-    envelope = Envelope.model_validate_json(stored)
+def _open_payload(stored: bytes, stream_sequence: int) -> bytes:
+    if not isinstance(stored, SealedPayload):
+        return stored
+    try:
+        return stored.open(EVENT_TYPES.get)
+    except Corrupt as error:
+        raise Corrupt(f"stream sequence {stream_sequence}", error.detail) from None
+
+
+def _decode_plain_values(stored: bytes, opened: bytes, stream_sequence: int) -> RecordedEvent:
+    envelope = Envelope.model_validate_json(opened)
+    if envelope.sealedof is not None and parse_sealed_header(opened):
+        raise KeyringMissing(f"the event at stream sequence {stream_sequence}")
     wire_type, data = apply_upcasters(envelope.type, envelope.data)
     kind = EVENT_TYPES.get(wire_type)
     event = kind.model_validate(data) if kind else UnknownEvent(wire_type, data)

@@ -1,8 +1,9 @@
-"""Content: texts of users and models, and results of tools.
+"""Content: texts of users and models, and results of tools, and what else holds words.
 
-Every event that holds text has used this type since its first version. Text can therefore be sealed
-later under a key per turn, and erased by destroying that key, while the event keeps its shape,
-digest and length. Only the codec seals and opens content.
+Every event that holds text has used this type since its first version. In a sealed session the
+codec takes it out of the event, with the fields that are marked as `SEALED`, and puts all of them
+into one box under a key of the turn. Where that key is punctured, an erased text stands in its
+place, and an empty value in the place of each other field.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Annotated, Final, Literal
 
@@ -21,6 +23,9 @@ from turnlog.events.storable_text import replace_unstorable_texts
 Digest = str
 """`sha256:` or `hmac-sha256:` followed by 64 hexadecimal digits."""
 
+KEYED_DIGEST: Final = "hmac-sha256:"
+"""How the digest of a sealed text begins; who opens it has verified it."""
+
 SHA256_PATTERN: Final = r"^sha256:[0-9a-f]{64}$"
 """Matches a digest that is not keyed."""
 
@@ -29,6 +34,11 @@ def compute_digest(data: str | bytes) -> Digest:
     """Return the SHA-256 digest of a text (as UTF-8) or of bytes."""
     raw = data.encode() if isinstance(data, str) else data
     return f"sha256:{sha256(raw).hexdigest()}"
+
+
+def has_digest(text: str | bytes, digest: Digest) -> bool:
+    """Return whether a text that was read by its digest has it; a keyed one was verified then."""
+    return digest.startswith(KEYED_DIGEST) or compute_digest(text) == digest
 
 
 def compute_joined_digest(pieces: Iterable[bytes]) -> Digest:
@@ -57,6 +67,26 @@ def decode_withheld_text(blob: bytes) -> str:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class SealedField:
+    """The mark of a field of an event that holds words of people or models, beside `Content`."""
+
+
+SEALED: Final = SealedField()
+
+Words = Annotated[str, SEALED]
+"""A text that is sealed with the event."""
+
+WordList = Annotated[tuple[str, ...], SEALED]
+"""Texts that are."""
+
+WordValues = Annotated[dict[str, JsonValue], SEALED]
+"""Values that are."""
+
+WordDigest = Annotated[Digest, SEALED]
+"""A digest of words that is, because a short text can be guessed from it."""
+
+
 class PlainText(BaseModel):
     """Text that is not encrypted."""
 
@@ -77,7 +107,7 @@ class PlainText(BaseModel):
 
 
 class SealedText(BaseModel):
-    """Encrypted text; the holder of the key can open it."""
+    """Encrypted text, a box of its own; no release writes one, since an event has one box."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -101,7 +131,7 @@ class ErasedText(BaseModel):
     erased: Literal[True]
     """Discriminates this member of the union on the wire."""
     digest: Digest
-    """Digest of the sealed text before erasure."""
+    """Digest of the sealed text before erasure; empty where the session is sealed by the event."""
     characters: int
     """Length of the text in code points."""
 

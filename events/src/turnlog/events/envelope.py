@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from turnlog.events.content import Digest, compute_digest
+from turnlog.events.seals.sealed_payload import SealedPayload
 
 TYPE_START: Final = re.compile(
     rb'\{"specversion":"1\.0","id":"[^"\\]*","source":"[^"\\]*","type":"([^"\\]*)"'
@@ -71,6 +72,10 @@ class EventHeader(BaseModel):
     """W3C trace context."""
     copyof: str | None = None
     """Id of the original event, in the session that this one was forked from."""
+    sealedof: str | None = None
+    """The keys under which the words of the event are sealed; absent unless they are."""
+    sealed: str | None = None
+    """The words of the event, encrypted; absent unless they are."""
 
 
 class Envelope(EventHeader):
@@ -108,6 +113,12 @@ class RecordedEvent:
     """The exact bytes on the log."""
 
     @property
+    def opened_bytes(self) -> bytes:
+        """The event as readers get it: as it is stored, or as it would be if it were not sealed."""
+        stored = self.stored
+        return stored.opened or stored if isinstance(stored, SealedPayload) else stored
+
+    @property
     def sequence(self) -> int:
         """The sequence in the session."""
         return self.envelope.sequence
@@ -123,8 +134,8 @@ class RecordedEvent:
         return self.envelope.tenant
 
     def load_data(self) -> dict[str, JsonValue]:
-        """Return the event's fields as they are stored, those of a later release included."""
-        return Envelope.model_validate_json(self.stored).data
+        """Return the event's fields as they are opened, those of a later release included."""
+        return Envelope.model_validate_json(self.opened_bytes).data
 
     @cached_property
     def head(self) -> ChainHead:

@@ -5,6 +5,7 @@
     │   └── TooLarge     send less, or store the bulk as a blob
     ├── Conflict     the caller: read again, decide again
     ├── Unavailable  nobody: wait and repeat the same request
+    │   └── KeyringMissing  the operator: give this process the keyring of the sealed sessions
     └── Corrupt      the operator: stored data is not what it should be
         ├── LaterRelease   run the release that wrote it, or a later one
         ├── LogRolledBack  the log lacks events that were read from it
@@ -67,6 +68,14 @@ class Unavailable(TurnlogError):
         self.what = what
         self.detail = detail
         self.retry_after = retry_after
+
+
+class KeyringMissing(Unavailable):
+    """An event or a text is sealed, and this process has no keyring to open it with."""
+
+    def __init__(self, place: str) -> None:
+        detail = f"{place} is sealed: set TURNLOG_KEYRING to the file with the keys"
+        super().__init__("keyring", detail, retry_after=30.0)
 
 
 class Corrupt(TurnlogError):

@@ -1,8 +1,9 @@
 """Copies events of one session into a session forked from it.
 
 The payload, time, actor and sequence of an event are copied unchanged, also when this release does
-not know its type. Command keys are not copied, because they belong to the original session. The id
-of a copy is derived from the original's id, so copying twice gives the same bytes.
+not know its type. So is the box of a sealed event, and the copy opens with the keys of the
+original. Command keys are not copied, because they belong to the original session. The id of a copy
+is derived from the original's id, so copying twice gives the same bytes.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from turnlog.events.envelope import ChainHead, Envelope, RecordedEvent
 from turnlog.events.errors import Corrupt
 from turnlog.events.model.turn_events import TurnReleased, TurnSubmitted
 from turnlog.events.registry import UnknownEvent
+from turnlog.events.seals.sealed_payload import SealedPayload
 from turnlog.events.subjects import SESSION_HISTORY
 
 _UNCLAIMABLE_LEAF: Final = "turn"
@@ -42,6 +44,8 @@ def copy_events(
             update={"prevhash": previous, "prevstreamseq": None if messages else previous_position}
         )
         payload = copy.model_dump_json(exclude_none=True).encode()
+        if isinstance(original.stored, SealedPayload):
+            payload = original.stored.copy_to(payload)
         previous = compute_digest(payload)
         messages.append(
             BatchMessage(

@@ -40,6 +40,10 @@ BLOBS_STREAM: Final = "BLOBS"
 SNAPSHOTS_STREAM: Final = "SNAPSHOTS"
 
 
+KEYS_STREAM: Final = "KEYS"
+"""The keys of sealed sessions; it is apart from the record, since keys can be taken away."""
+
+
 RECORD_STREAMS: Final = (
     SESSIONS_STREAM,
     LIBRARY_STREAM,
@@ -65,6 +69,9 @@ MEDIA_PREFIX: Final = "media-"
 
 
 ALL_SNAPSHOT_SUBJECTS: Final = "snapshot.>"
+
+
+ALL_KEY_SUBJECTS: Final = "key.>"
 
 
 WORKERS_CONSUMER: Final = "workers"
@@ -202,3 +209,8 @@ def build_snapshot_subject(tenant: str, session: str, interval: int | None = Non
     """Return the subject of a session's latest snapshot, or of one of its interval snapshots."""
     latest = f"snapshot.{validate_id(tenant, 'tenant')}.{validate_id(session, 'session')}"
     return latest if interval is None else f"{latest}.{interval}"
+
+
+def build_key_subject(tenant: str, session: str) -> str:
+    """Return the subject of the record with the keys of a session."""
+    return f"key.{validate_id(tenant, 'tenant')}.{validate_id(session, 'session')}"

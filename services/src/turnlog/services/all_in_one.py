@@ -36,6 +36,7 @@ from turnlog.services.platform.process_settings import (
 from turnlog.services.platform.shutdown import Shutdown
 from turnlog.services.process_components import connect_client
 from turnlog.services.projector import main as projector
+from turnlog.services.seals.keyring_files import apply_directory_keyring
 from turnlog.services.start_preparation import prepare_process
 from turnlog.services.webhooks.webhook_keys import apply_webhook_key
 from turnlog.services.worker import worker_process as worker
@@ -72,6 +73,7 @@ async def run_all_in_one(
         if fault := await find_snapshot_fault(server.url):
             await server.restart_without_snapshots(fault)
         settings = apply_webhook_key(apply_directory_key(settings, creating=True))
+        settings = apply_directory_keyring(settings, creating=True)
         await preparation
         restarting = restart_when_stuck(server, settings.data_dir)
         async with (

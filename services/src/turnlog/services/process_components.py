@@ -24,6 +24,7 @@ from turnlog.services.caches.media_cache import MediaReader
 from turnlog.services.caches.session_snapshots import (
     AuthenticatedSnapshotStore,
     CheckedSnapshotStore,
+    SealedSnapshotStore,
     create_process_key,
 )
 from turnlog.services.caches.state_cache import OlderCommandLookup
@@ -52,6 +53,8 @@ from turnlog.services.quotas.limited_media_store import LimitedMediaStore
 from turnlog.services.quotas.media_limit_service import MediaLimitService
 from turnlog.services.quotas.quota_reservations import TurnQuotas
 from turnlog.services.quotas.quota_service import QuotaService
+from turnlog.services.seals.keyring_files import load_keyring
+from turnlog.services.seals.session_sealing import SessionSealing
 from turnlog.services.segments.segment_service import SegmentService
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
@@ -81,6 +84,8 @@ class ProcessComponents:
     blueprints: BlueprintStore
     durability: Durability
     tracing: Tracing
+    seals_new_sessions: bool = False
+    """Whether the words of new sessions are encrypted."""
 
     def create_health_checks(self, tenant: str) -> dict[str, HealthCheck]:
         """Create the checks of a role's own health endpoint that every such role has."""
@@ -102,6 +107,7 @@ class ProcessComponents:
             create_id=create_id,
             source=f"/turnlog/{self.role}",
             quotas=quotas or self.create_turn_quotas(),
+            sealing=SessionSealing(self.connection.keys, is_on=self.seals_new_sessions),
         )
 
     @property
@@ -182,6 +188,7 @@ async def connect_client(
     closed permanently or cannot heal.
     """
     url, terms = settings.nats_url.get_secret_value(), StreamOptions(replicas=settings.replicas)
+    keyring = load_keyring(settings)
     # A server that answers at once was not waited for, and a first start says little.
     notice = asyncio.get_running_loop().call_later(
         NOTICED_WAIT,
@@ -190,7 +197,12 @@ async def connect_client(
     try:
         lost = shutdown.create_loss_callback("nats")
         async with open_client(
-            url, terms, name=f"turnlog-{role}", tenant=tenant, on_closed=lost
+            url,
+            terms,
+            name=f"turnlog-{role}",
+            tenant=tenant,
+            on_closed=lost,
+            keyring=keyring,
         ) as client:
             notice.cancel()
             watch = ConnectionWatch(client.connection)
@@ -238,11 +250,14 @@ async def connect_components(
                 reads=on.reads,
                 blobs=on.blobs,
                 media=on.media,
-                snapshots=AuthenticatedSnapshotStore(on.snapshots, snapshot_key),
+                snapshots=AuthenticatedSnapshotStore(
+                    SealedSnapshotStore(on.snapshots, on.connection.keys), snapshot_key
+                ),
                 tokens=on.tokens,
                 blueprints=BlueprintStore(on.blobs),
                 durability=durability,
                 tracing=traces,
+                seals_new_sessions=settings.sealing == "on",
             )
     finally:
         traces.close()

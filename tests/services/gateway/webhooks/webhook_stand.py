@@ -133,7 +133,7 @@ class WebhookStand:
         found: list[int] = []
         async for raws in log.stream_raw_events(tenant, 0, live=False):
             for raw in raws:
-                event = log.decode_event(raw.stored, raw.stream_sequence)
+                event = await log.decode_event(raw.stored, raw.stream_sequence)
                 name = format_event_name(event.envelope.type)
                 if session in {None, event.session} and (not names or name in names):
                     found.append(event.stream_sequence)
@@ -145,7 +145,8 @@ class WebhookStand:
         found: list[WebhookPlaceEvent] = []
         async for raws in library.stream_raw_events(tenant, 0, live=False):
             for raw in raws:
-                event = decode_library_event(library.decode_event(raw.stored, raw.stream_sequence))
+                recorded = await library.decode_event(raw.stored, raw.stream_sequence)
+                event = decode_library_event(recorded)
                 if isinstance(event, WebhookPlaceEvent):
                     found.append(event)
         return found

@@ -19,7 +19,7 @@ from typing import Final
 
 from nats.js.api import Header
 
-from turnlog.events.content import Digest, compute_digest
+from turnlog.events.content import KEYED_DIGEST, Digest, compute_digest
 from turnlog.events.errors import AlteredBlob, AlteredMedia, Corrupt, Unavailable
 from turnlog.events.jetstream import stream_reader
 from turnlog.events.jetstream.direct_get import get_last_message, get_next_message
@@ -29,8 +29,9 @@ from turnlog.events.jetstream.js_api import (
     list_subjects,
     request_json,
 )
-from turnlog.events.jetstream.nats_connection import NatsConnection, wait_backoff
+from turnlog.events.jetstream.nats_connection import NatsConnection, require_keys, wait_backoff
 from turnlog.events.jetstream.stream_setup import check_message_size
+from turnlog.events.seals.leaf_sets import LeafSets
 from turnlog.events.store.media_chunks import (
     ChunkList,
     ReceivedMedia,
@@ -68,11 +69,24 @@ class JetStreamBlobStore:
     async def put_blob(self, tenant: str, data: bytes) -> Digest:
         """See `BlobStore.put_blob`."""
         digest = compute_digest(data)
-        check_message_size(self.connection, "blob", len(data))
-        await self.store_once(
-            build_blob_subject(tenant, digest), data, lambda found: compute_digest(found) == digest
-        )
+        await self._store_blob(tenant, digest, data, lambda held: compute_digest(held) == digest)
         return digest
+
+    async def put_turn_blob(self, tenant: str, data: bytes, leaves: LeafSets | None) -> Digest:
+        """See `TurnBlobStore.put_turn_blob`."""
+        if leaves is None:
+            return await self.put_blob(tenant, data)
+        keys = require_keys(self.connection, "a text of this session")
+        digest = await keys.compute_digest(tenant, leaves, data)
+        stored = await keys.seal_text(tenant, leaves, digest, data)
+        await self._store_blob(tenant, digest, stored, lambda held: held == stored)
+        return digest
+
+    async def _store_blob(
+        self, tenant: str, digest: Digest, stored: bytes, is_same: Callable[[bytes], bool]
+    ) -> None:
+        check_message_size(self.connection, "blob", len(stored))
+        await self.store_once(build_blob_subject(tenant, digest), stored, is_same)
 
     async def store_once(self, subject: str, data: bytes, is_same: Callable[[bytes], bool]) -> None:
         """Store a message under a subject, unless one that it holds `is_same`.
@@ -127,6 +141,8 @@ class JetStreamBlobStore:
     async def get_blob(self, tenant: str, digest: Digest) -> bytes:
         """See `BlobStore.get_blob`."""
         subject = build_blob_subject(tenant, digest)
+        if digest.startswith(KEYED_DIGEST):
+            return await self._open_blob(tenant, digest, subject)
         last = await get_last_message(self.connection, BLOBS_STREAM, subject)
         if last is not None and compute_digest(last.payload) == digest:
             return last.payload
@@ -144,6 +160,20 @@ class JetStreamBlobStore:
         if found is None:
             found = await get_next_message(self.connection, BLOBS_STREAM, subject, 1, leader=True)
         return found.payload if found else None
+
+    async def _open_blob(self, tenant: str, digest: Digest, subject: str) -> bytes:
+        """Return the text of a sealed blob: of the first message that its key opens."""
+        keys, start, last = require_keys(self.connection, f"blob {digest}"), 1, b""
+        while found := await get_next_message(
+            self.connection, BLOBS_STREAM, subject, start, leader=True
+        ):
+            opened = await keys.open_text(tenant, digest, found.payload)
+            if opened is not None:
+                return opened
+            start, last = found.stream_sequence + 1, found.payload
+        if start == 1:
+            raise Corrupt(f"blob {digest}", "it is gone")
+        raise AlteredBlob(digest, last)
 
     def stream_raw_blobs(self, after: int) -> AsyncGenerator[Sequence[RawEvent]]:
         """See `BlobStore.stream_raw_blobs`."""

@@ -19,7 +19,7 @@ import json
 from base64 import b64decode
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from nats import errors
@@ -95,8 +95,23 @@ async def _request_message(
     connection: NatsConnection, stream: str, *, leader: bool, **request: str | int
 ) -> StoredMessage | None:
     if leader:
-        return await _request_leader(connection, stream, **request)
-    return await _request_direct(connection, stream, **request)
+        found = await _request_leader(connection, stream, **request)
+    else:
+        found = await _request_direct(connection, stream, **request)
+    return (await _attach_keys(connection, [found]))[0] if found else None
+
+
+async def _attach_keys(
+    connection: NatsConnection, found: list[StoredMessage]
+) -> list[StoredMessage]:
+    """Return messages with the keys of those that are sealed events."""
+    if connection.keys is None:
+        return found
+    payloads = await connection.keys.attach_keys(each.payload for each in found)
+    return [
+        each if payload is each.payload else replace(each, payload=payload)
+        for each, payload in zip(found, payloads, strict=True)
+    ]
 
 
 async def _request_direct(
@@ -198,7 +213,7 @@ async def get_consecutive_messages(
         before = int(headers.get("Nats-Last-Sequence", 0))
         if before == (found[-1].stream_sequence if found else 0):
             found.append(_build_stored_message(headers, frame.payload))
-    return found
+    return await _attach_keys(connection, found)
 
 
 async def get_messages(
@@ -210,11 +225,12 @@ async def get_messages(
         for place in stream_sequences:
             request = json.dumps({"seq": place}).encode()
             await connection.nc.publish(f"{DIRECT_GET_SUBJECT}.{stream}", request, inbox)
-    messages = (
+    messages = [
         _build_stored_message(parse_headers(frame.headers), frame.payload)
         for frame in answers.frames
-    )
-    return {message.stream_sequence: message for message in messages}
+    ]
+    found = await _attach_keys(connection, messages)
+    return {message.stream_sequence: message for message in found}
 
 
 @dataclass(slots=True, kw_only=True)

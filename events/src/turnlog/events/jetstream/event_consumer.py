@@ -20,7 +20,7 @@ from typing import Self
 
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt, Refused
-from turnlog.events.jetstream.jetstream_client import JetStreamClient, build_client
+from turnlog.events.jetstream.jetstream_client import JetStreamClient, add_keys, build_client
 from turnlog.events.jetstream.js_api import fetch_stream_info
 from turnlog.events.jetstream.nats_connection import open_connection
 from turnlog.events.log_token_join import (
@@ -28,6 +28,7 @@ from turnlog.events.log_token_join import (
     parse_cursor_number,
 )
 from turnlog.events.registry import EVENT_NAMES, format_event_name
+from turnlog.events.seals.keyrings import SealKeyring
 from turnlog.events.session_stream import SessionPosition, stream_session
 from turnlog.events.store.ports import EventLog, LogIdentity, RawEvent, TurnTokenEvent
 from turnlog.events.stray_messages import decode_unless_stray, describe_stray
@@ -155,15 +156,18 @@ async def subscribe_events(
     types: Collection[str] | None = None,
     tokens: bool = False,
     after: str | None = None,
+    keyring: SealKeyring | None = None,
 ) -> AsyncGenerator[EventSubscription]:
     """Yield a stream of the events of a session or a whole tenant, from a cursor on, forever.
+
+    The events of sealed sessions need the keyring of the installation.
 
     `types` are names such as `turn-completed`. With `tokens`, a session's reply is streamed before
     the event that records it. Refuses unknown names and cursors of another stream.
     """
     _check_filter(types, session, tokens=tokens)
     async with open_connection(url, name="turnlog-consumer") as connection:
-        on = build_client(connection, tenant, session)
+        on = build_client(add_keys(connection, keyring), tenant, session)
         if session is None:
             start, items, cursors = await _open_tenant_stream(on, tenant, after)
         else:

@@ -9,9 +9,9 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pydantic import BaseModel
 
@@ -67,6 +67,10 @@ from turnlog.events.subjects import (
     build_snapshot_subject,
     build_token_filter,
 )
+
+if TYPE_CHECKING:
+    from turnlog.events.seals.keyrings import SealKeyring
+
 
 _HISTORY_SUBJECT_WORDS: Final = 3
 
@@ -342,8 +346,14 @@ class JetStreamLog:
                 if ours:
                     yield ours
 
-    def decode_event(self, stored: bytes, stream_sequence: int) -> RecordedEvent:
+    async def attach_keys(self, raws: Sequence[RawEvent]) -> Sequence[RawEvent]:
+        """See `EventLog.attach_keys`."""
+        return await stream_reader.attach_keys(self.connection, raws)
+
+    async def decode_event(self, stored: bytes, stream_sequence: int) -> RecordedEvent:
         """See `EventLog.decode_event`."""
+        if self.connection.keys:
+            stored = await self.connection.keys.attach_key(stored)
         return self.feed.decode_stored(stored, stream_sequence)
 
     def open_session_watch(
@@ -427,10 +437,11 @@ async def open_client(
     name: str = "turnlog",
     tenant: str | None = None,
     on_closed: Callable[[], None] | None = None,
+    keyring: SealKeyring | None = None,
 ) -> AsyncGenerator[JetStreamClient]:
     """Connect, create and verify the streams; create lost ones again after each reconnect.
 
-    What the client watches is of this tenant, or of any.
+    What the client watches is of this tenant, or of any. With a keyring it opens what is sealed.
     """
     again = partial(provision_lost_streams, terms=terms)
     async with open_connection(
@@ -441,4 +452,14 @@ async def open_client(
         on_closed=on_closed,
     ) as connection:
         await provision_streams(connection, terms)
-        yield build_client(connection, tenant)
+        yield build_client(add_keys(connection, keyring), tenant)
+
+
+def add_keys(connection: NatsConnection, keyring: SealKeyring | None) -> NatsConnection:
+    """Return a connection that opens what is sealed, if there is a keyring."""
+    if keyring is None:
+        return connection
+    # Only who has a keyring needs the library that opens.
+    from turnlog.events.jetstream.session_keys import SessionKeys  # noqa: PLC0415
+
+    return replace(connection, keys=SessionKeys(connection, keyring))

@@ -26,7 +26,13 @@ from nats import errors
 
 from turnlog.events.chain_link import is_next_event
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.errors import Corrupt, StreamHole, Unavailable, UnreadableEnd
+from turnlog.events.errors import (
+    Corrupt,
+    KeyringMissing,
+    StreamHole,
+    Unavailable,
+    UnreadableEnd,
+)
 from turnlog.events.jetstream.history_end import HistoryReader
 from turnlog.events.jetstream.nats_connection import NatsConnection, draw_backoff
 from turnlog.events.jetstream.session_reads import (
@@ -302,11 +308,11 @@ class JetStreamSessionWatch:
     failures: int = 0
 
     async def take_next(self) -> RecordedEvent | None:
-        """See `Watch.take_next`; waits only where it reads the log.
+        """See `Watch.take_next`; waits only where it reads the log, or the keys of an event.
 
         Raises `UnreadableEnd` once everything before that message was taken.
         """
-        event = self._take_live_event()
+        event = await self._take_live_event()
         if event is None and self._is_read_due():
             await self._read_log(None)
             event = self.fresh.popleft() if self.fresh else None
@@ -320,14 +326,15 @@ class JetStreamSessionWatch:
             self.checked_at = asyncio.get_running_loop().time()
         return event
 
-    def _take_live_event(self) -> RecordedEvent | None:
+    async def _take_live_event(self) -> RecordedEvent | None:
         """Return the next event that is there, which may come after a gap."""
         if self.fresh:
             return self.fresh.popleft()
         while not self.queue.has_missed and (message := self.queue.take_message()):
             try:
+                await attach_key(self.connection, message)
                 event = self.feed.decode_message(message)
-            except Corrupt:
+            except (Corrupt, Unavailable):
                 if is_stray(message.key, message.stored):
                     continue
                 self.queue.mark_possible_loss()
@@ -420,7 +427,11 @@ async def open_session_watch(
 ) -> AsyncGenerator[JetStreamSessionWatch]:
     """Watch a session's events after a sequence while the body runs."""
     key = subjects.removesuffix(".>")
-    kept = find_kept_events(feed, key, after) if await feed.open_on(connection) else None
+    kept = None
+    if await feed.open_on(connection):
+        for message in tuple(feed.list_kept(key)):
+            await attach_key(connection, message)
+        kept = find_kept_events(feed, key, after)
     with feed.open_queue(key, wake, kept or ()) as queue:
         queue.has_missed = kept is None
         yield JetStreamSessionWatch(
@@ -431,6 +442,12 @@ async def open_session_watch(
             queue=queue,
             seen=after,
         )
+
+
+async def attach_key(connection: NatsConnection, message: LiveMessage[RecordedEvent]) -> None:
+    """Give a message the key of its box, if it is a sealed event that is not decoded yet."""
+    if connection.keys and message.item is None:
+        message.stored = await connection.keys.attach_key(message.stored)
 
 
 def find_kept_events(
@@ -444,6 +461,8 @@ def find_kept_events(
     for message in reversed(feed.list_kept(key)):
         try:
             event = feed.decode_message(message)
+        except KeyringMissing:
+            return None
         except Corrupt:
             if is_stray(message.key, message.stored):
                 continue

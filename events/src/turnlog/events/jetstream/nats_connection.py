@@ -25,7 +25,8 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from turnlog.events.async_tasks import cancel_tasks
-from turnlog.events.errors import TurnlogError, Unavailable
+from turnlog.events.errors import KeyringMissing, TurnlogError, Unavailable
+from turnlog.events.seals.key_ports import SealingKeys
 from turnlog.events.subjects import SERVICE_INBOX
 
 PENDING_BYTES: Final = 8 * 1024 * 1024
@@ -112,7 +113,7 @@ class AbortingClient(Client):
             writer.transport.abort()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NatsConnection:
     """An open connection; a request on it may take up to `patience` seconds."""
 
@@ -122,6 +123,8 @@ class NatsConnection:
     """Callbacks that are called after each reconnect."""
     denied_subjects: set[str] = field(default_factory=set[str])
     """Subjects, in small letters, that the server has refused this login to publish to."""
+    keys: SealingKeys | None = None
+    """The keys of what is read on the connection; None without a keyring."""
 
     @property
     def is_connected(self) -> bool:
@@ -193,6 +196,13 @@ class NatsConnection:
             # On Python 3.11 nats-py swallows a cancellation that arrives together with the answer.
             if task and task.cancelling() > cancelled:
                 raise asyncio.CancelledError
+
+
+def require_keys(connection: NatsConnection, place: str) -> SealingKeys:
+    """Return the keys of a connection; raises `KeyringMissing` without a keyring."""
+    if connection.keys is None:
+        raise KeyringMissing(place)
+    return connection.keys
 
 
 MessageCallback = Callable[[Msg], Awaitable[None]]
@@ -290,7 +300,7 @@ async def open_connection(
     `inbox_prefix` prevents other users of the account from reading the answers.
     """
     nc = AbortingClient()
-    connection = NatsConnection(nc, patience)
+    connection = NatsConnection(nc=nc, patience=patience)
     leaving = asyncio.Event()
 
     async def handle_reconnect() -> None:

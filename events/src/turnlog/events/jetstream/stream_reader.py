@@ -23,7 +23,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from nats import errors
@@ -205,14 +205,26 @@ async def stream_raw_events(
             )
             async with aclosing(reading.stream_from(last_yielded or after)) as bulks:
                 async for bulk in bulks:
+                    found = await attach_keys(connection, bulk)
                     last_yielded, failures = bulk[-1], 0
-                    yield bulk
+                    yield found
                 return
         except Unavailable:
             failures += 1
             if not live and failures > MAX_FAILURES:
                 raise
             await wait_backoff(failures)
+
+
+async def attach_keys(connection: NatsConnection, bulk: Sequence[RawEvent]) -> Sequence[RawEvent]:
+    """Return events with the keys of those that are sealed."""
+    if connection.keys is None:
+        return bulk
+    stored = await connection.keys.attach_keys(raw.stored for raw in bulk)
+    return [
+        raw if payload is raw.stored else replace(raw, stored=payload)
+        for raw, payload in zip(bulk, stored, strict=True)
+    ]
 
 
 async def _check_same_stream(

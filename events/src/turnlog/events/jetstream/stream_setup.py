@@ -1,9 +1,9 @@
 """Configuration of the streams, and their creation and verification.
 
-SESSIONS, LIBRARY, ALERTS, READS, BLOBS and SNAPSHOTS are durable; TOKENS is kept in memory for a
-short time. The first five are the record: the server denies every delete and purge in them, and the
-denial can never be lifted. Nothing of Turnlog needs one: erasing a text is a matter of its key,
-snapshots are replaced by later ones, and tokens expire.
+SESSIONS, LIBRARY, ALERTS, READS, BLOBS, SNAPSHOTS and KEYS are durable; TOKENS is kept in memory
+for a short time. The first five are the record: the server denies every delete and purge in them,
+and the denial can never be lifted. Nothing of Turnlog needs one: erasing a text is a matter of its
+key, snapshots are replaced by later ones, and tokens expire.
 
 Missing streams are created. Existing ones are not changed, because they hold data, except that
 streams of an earlier release get the denial, and that the compression of replicated ones is turned
@@ -30,9 +30,11 @@ from turnlog.events.subjects import (
     ALERT_HISTORY,
     ALERTS_STREAM,
     ALL_BLOB_SUBJECTS,
+    ALL_KEY_SUBJECTS,
     ALL_SNAPSHOT_SUBJECTS,
     ALL_TOKEN_SUBJECTS,
     BLOBS_STREAM,
+    KEYS_STREAM,
     LIBRARY_HISTORY,
     LIBRARY_STREAM,
     READ_HISTORY,
@@ -101,6 +103,7 @@ def build_durable_streams(terms: StreamOptions) -> tuple[JetStreamConfig, ...]:
         },
         _build_append_only_stream(terms, BLOBS_STREAM, ALL_BLOB_SUBJECTS),
         _build_snapshot_stream(terms),
+        _build_key_stream(terms),
     )
 
 
@@ -111,6 +114,18 @@ def _build_snapshot_stream(terms: StreamOptions) -> JetStreamConfig:
         "subjects": [ALL_SNAPSHOT_SUBJECTS],
         "discard": "old",
         "max_msgs_per_subject": 1,
+    }
+
+
+def _build_key_stream(terms: StreamOptions) -> JetStreamConfig:
+    """Return the configuration of KEYS: the last record of each session, which may be deleted."""
+    return {
+        **_build_durable_config(terms),
+        "name": KEYS_STREAM,
+        "subjects": [ALL_KEY_SUBJECTS],
+        "discard": "old",
+        "max_msgs_per_subject": 1,
+        "compression": UNCOMPRESSED,
     }
 
 

@@ -10,7 +10,7 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import JsonValue
 
-from turnlog.events.content import Content, Digest
+from turnlog.events.content import Content, WordDigest, Words
 from turnlog.events.event_model import EventModel, ReplyTextEvent
 from turnlog.events.model.attempt_figures import (
     AttemptCost,
@@ -95,7 +95,7 @@ class ContextAssembled(EventModel):
     """
     profile: str | None = None
     """The session's profile; None in old logs, whose sessions never switched profile."""
-    body_digest: Digest | None = None
+    body_digest: WordDigest | None = None
     """Digest of the body that the model's server is sent, byte for byte; None where litellm writes
     the body, as in old logs.
     """
@@ -146,7 +146,7 @@ class AttemptEnded(ReplyTextEvent):
     """Why the model stopped in the provider's words, where that is none that we know."""
     rejected: Content | None = None
     """The whole answer where it did not have the required form."""
-    correction: str = ""
+    correction: Words = ""
     """What the next attempt is told about the rejected answer; empty if it is told nothing."""
     reasoning: Content | None = None
     """What the model reasoned until then, as in `call-completed`; None if nothing of it came."""
@@ -175,7 +175,7 @@ class CallCompleted(EventModel):
     """The attempt that answered."""
     finish: FinishReason
     """Why the model stopped."""
-    digest: Digest
+    digest: WordDigest
     """Digest of the answer's text."""
     characters: int
     """Length of that text in code points."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from turnlog.events.content import Digest
+from turnlog.events.content import Digest, Words
 from turnlog.events.event_model import EventModel, StatelessEvent
 
 
@@ -87,7 +87,7 @@ class ChildSettled(EventModel):
     """`waiting`: for a person's approval, and the parent went on. `timed-out` and `withdrawn`: the
     child's turn is cancelled, since it took too long, or the parent's own turn is over.
     """
-    detail: str = ""
+    detail: Words = ""
     """Why there is no reply, for people."""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from turnlog.events.content import Digest
+from turnlog.events.content import Digest, Words
 from turnlog.events.event_model import EventModel
 
 MediaKind = Literal["image", "audio", "file"]
@@ -33,7 +33,7 @@ class MediaPart(EventModel):
     """Number of bytes."""
     media_type: str
     """Its type, such as `image/png`."""
-    name: str | None = None
+    name: Words | None = None
     """The name of the file; None if it has none."""
     at: int = 0
     """Where it stands in the text, in code points from its beginning."""

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Tag
 
-from turnlog.events.content import Digest
+from turnlog.events.content import SEALED, Digest, WordDigest, Words
 from turnlog.events.event_model import EventModel, build_discriminator
 from turnlog.events.recorded_reasoning import REPLY_REASONING_FIELD
 
@@ -82,7 +82,7 @@ class EventTextSource(EventModel):
 class BlueprintTextSource(EventModel):
     """The text is written in the blueprint itself, with its template variables filled."""
 
-    text: str
+    text: Words
     """The text as it is in the prompt."""
     of: tuple[str, ...] = ()
     """The template variables: `cartridge.safety.intensity_ceiling`, `session.choices`."""
@@ -116,7 +116,7 @@ class ResolutionSource(EventModel):
 
     resolution: int
     """Sequence of the event that holds them."""
-    lines: dict[str, str]
+    lines: Annotated[dict[str, str], SEALED]
     """Included value by label: `intent`, `results`."""
     heading: str = ""
     """The heading above the lines."""
@@ -231,13 +231,13 @@ class PromptPart(EventModel):
     """The blueprint's name of the layer; `history` and `input` are built in."""
     component: str
     """The component under which its tokens are counted."""
-    item: str | None = None
+    item: Words | None = None
     """The list item it belongs to, if the layer has one piece per item."""
     source: PartSource | None = None
     """The source of the text; None if there was none."""
-    before: str = ""
+    before: Words = ""
     """Text before it: a separator, a delimiter, a heading."""
-    after: str = ""
+    after: Words = ""
     """Text after it: the closing delimiter of its layer."""
     excerpt: TextExcerpt | None = None
     """The range of the source text that is used; None if all of it is."""
@@ -267,7 +267,7 @@ class PromptPart(EventModel):
     them. `response_format` is the schema of the answer where the parameter of that name has it,
     and no message.
     """
-    digest: Digest | None = None
+    digest: WordDigest | None = None
     """Digest of the text, of the bytes of a picture, recording or file, or of a run's message
     digests, one per line. None if the part was left out, or if the source identifies the exact text
     (a blob by digest, a blueprint literally).
@@ -487,5 +487,5 @@ class Manifest(EventModel):
     """How the request was written for its server; None if it is as the blueprint has it."""
     cache_marks: tuple[int, ...] = ()
     """Indexes of the messages up to whose end the provider is asked to cache the prompt."""
-    digest: Digest
+    digest: WordDigest
     """Digest of the canonical request; `body_digest` of the event has that of the bytes sent."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from turnlog.events.content import Content, Digest
+from turnlog.events.content import Content, WordDigest
 from turnlog.events.event_model import EventModel
 from turnlog.events.model.attempt_figures import AttemptCost
 from turnlog.events.model.manifest import AppliedTrimStep
@@ -84,7 +84,7 @@ class HistorySummarised(EventModel):
     """The phases of those turns and the phase it was made in; the summary is used only where all of
     them are visible.
     """
-    inputs: Digest
+    inputs: WordDigest
     """Digest of the request that the summary answers."""
     model: str
     """The model name as passed to litellm."""

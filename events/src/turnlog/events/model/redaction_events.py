@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from turnlog.events.content import Content, Digest
+from turnlog.events.content import Content, Digest, Words
 from turnlog.events.event_model import EventModel
 
 REDACTION_LEAF: Final = "redaction"
@@ -27,7 +27,7 @@ class ReplyRedacted(EventModel):
 
     turn: int
     """The turn of the reply."""
-    reason: str
+    reason: Words
     """The reason for people."""
     rule: str
     """The rule that caused it; `operator` for a person, who withholds what was shown before."""
@@ -37,7 +37,7 @@ class ReplyRedacted(EventModel):
     """Blob of a text that was never recorded as a reply; only the audit role can read it. Its salt
     keeps the text from being guessed from this digest; earlier releases stored none.
     """
-    outcomes: str = ""
+    outcomes: Words = ""
     """The tools that ran in the turn, each with its outcome, as later prompts include it; empty if
     none ran, or if the turn had ended before.
     """
@@ -70,7 +70,7 @@ class TextRedacted(EventModel):
 
     turn: int
     """The turn of the text, which had ended before."""
-    reason: str
+    reason: Words
     """The reason for people."""
     rule: str
     """The rule that caused it; `operator` for a person."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from turnlog.events.content import Content, Digest
+from turnlog.events.content import Content, Digest, Words
 from turnlog.events.event_model import EventModel, ReplyTextEvent, StatelessEvent
 
 CandidateOutcome = Literal["taken", "score", "efficiency", "feedback", "rank", "tokens"]
@@ -59,7 +59,7 @@ class RetrievalCandidate(EventModel):
     """Sequence of the event of the knowledge that gave it this text."""
     kind: Literal["case", "document"]
     """A case to adapt, or a part of a document."""
-    title: str = ""
+    title: Words = ""
     """Its title."""
     digest: Digest
     """Digest of its text; the blob of that digest is kept where it was taken."""
@@ -138,7 +138,7 @@ class QueriesFailed(EventModel):
     """The blueprint's name of the retrieval."""
     code: str
     """The failure code of the call, or `withheld`."""
-    detail: str
+    detail: Words
     """The reason for people."""
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field
 
-from turnlog.events.content import Content, Digest
+from turnlog.events.content import SEALED, Content, Digest, WordList, Words, WordValues
 from turnlog.events.event_model import EventModel
 
 
@@ -46,7 +46,7 @@ class SessionOpened(EventModel):
     """The pinned blueprint; later changes of the files have no effect."""
     profile: str
     """The initial profile."""
-    attributes: dict[str, JsonValue]
+    attributes: WordValues
     """Attributes given at opening, validated against the blueprint."""
     reach: int
     """Maximum characters of history in the widest window of this blueprint; 0 means no limit."""
@@ -54,7 +54,7 @@ class SessionOpened(EventModel):
     """Digest of the pinned cartridge (the data of one task), if the blueprint uses one."""
     origin: SessionOrigin | None = None
     """The parent or the original of a fork."""
-    key: dict[str, str] = Field(default_factory=dict)
+    key: Annotated[dict[str, str], SEALED] = Field(default_factory=dict)
     """The session key fields, if the session id is a digest of them."""
     memory: Digest | None = None
     """Digest of the pinned memory policy, if the blueprint has one."""
@@ -64,12 +64,16 @@ class SessionOpened(EventModel):
     """Session id used to choose segment variants instead of this one; a fork keeps its origin's."""
     title: Content | None = None
     """The title given at opening; no prompt includes it."""
-    labels: tuple[str, ...] = ()
+    labels: WordList = ()
     """The labels given at opening, each once."""
-    metadata: dict[str, JsonValue] = Field(default_factory=dict)
+    metadata: WordValues = Field(default_factory=dict)
     """The application's own values; they are stored and returned, and never interpreted."""
     owner: str | None = None
     """The user whose session it is; null for one that belongs to no user."""
+    sealed_under: int | None = None
+    """Generation of the key that those of the session were wrapped under when it was opened; null
+    for a session that is not sealed.
+    """
 
 
 class SessionDescribed(EventModel):
@@ -88,9 +92,9 @@ class SessionDescribed(EventModel):
 
     title: Content | None = None
     """The new title; empty if the session has none from now on."""
-    labels: tuple[str, ...] | None = None
+    labels: WordList | None = None
     """All labels from now on."""
-    metadata: dict[str, JsonValue] | None = None
+    metadata: WordValues | None = None
     """All metadata from now on."""
 
 
@@ -129,7 +133,7 @@ class BlueprintMoved(EventModel):
     """The blueprint version used until now."""
     blueprint: BlueprintRef
     """The blueprint version used from now on; it has the same name."""
-    attributes: dict[str, JsonValue]
+    attributes: WordValues
     """The attributes of the opening as the new version reads them, with its defaults."""
     reach: int
     """Maximum characters of history in the widest window of the new version; 0 means no limit."""
@@ -167,7 +171,7 @@ class SessionClosed(EventModel):
     leaf: ClassVar[str] = "session"
     sentence: ClassVar[str] = "{reason}"
 
-    reason: str
+    reason: Words
     """Reason given by the caller that closed it."""
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from turnlog.events.content import Content, Digest
+from turnlog.events.content import Content, Digest, WordDigest, Words
 from turnlog.events.event_model import EventModel, ReplyTextEvent
 from turnlog.events.model.content_parts import MediaPart
 
@@ -135,7 +135,7 @@ class ToolCalled(ReplyTextEvent):
     """The provider's id of this request."""
     tool: str
     """The requested tool name, whether offered or not."""
-    arguments: str
+    arguments: Words
     """Its arguments as the model wrote them."""
     step: int | None = None
     """The plan step it belongs to, if there is a plan."""
@@ -197,15 +197,15 @@ class ApprovalDecided(ReplyTextEvent):
     """The tool name."""
     decision: ApprovalDecision
     """Whether the tool may run; the envelope names who decided."""
-    reason: str = ""
+    reason: Words = ""
     """The reason that was given; the model reads that of a refusal."""
     cause: Literal["person", "deadline"] = "person"
     """Whether a person decided, or the deadline passed."""
-    shown: Digest | None = None
+    shown: WordDigest | None = None
     """Digest of the arguments that the person was shown; None if the decision named none."""
-    edited: str | None = None
+    edited: Words | None = None
     """The arguments that the person wrote instead of the model's; None if they stay."""
-    approved: Digest | None = None
+    approved: WordDigest | None = None
     """Digest of the arguments that may run; None for a refusal, and in events of earlier releases.
     """
 
@@ -227,7 +227,7 @@ class ToolStarted(EventModel):
     """The tool name."""
     attempt: int
     """The attempt that runs it."""
-    ran: Digest | None = None
+    ran: WordDigest | None = None
     """Digest of the arguments it runs with, if a person approved them."""
 
 
@@ -263,7 +263,7 @@ class ToolReturned(EventModel):
     """The session itself records `accepted` and `refused`. A server `answered` or `failed`. With
     `lost`, it is unknown whether the tool ran; it does not run again.
     """
-    detail: str = ""
+    detail: Words = ""
     """Why it was refused, failed or lost."""
     text: Content | None = None
     """Text for prompts: the request and its result."""

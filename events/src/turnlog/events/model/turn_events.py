@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import ClassVar, Final, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field
 
-from turnlog.events.content import Content
+from turnlog.events.content import Content, Words, WordValues
 from turnlog.events.event_model import EventModel, ReplyTextEvent, StatelessEvent
 from turnlog.events.model.attempt_figures import AttemptUsage, build_figures_sentence
 from turnlog.events.model.child_events import ParentInput
@@ -78,11 +78,11 @@ class TurnSubmitted(EventModel):
     """The user's text, empty beside parts alone; None if the turn starts without one."""
     role: TurnRole = "user"
     """Whose text it is, and the role of its message in later prompts."""
-    inputs: dict[str, JsonValue] = Field(default_factory=dict)
+    inputs: WordValues = Field(default_factory=dict)
     """Further inputs that the blueprint accepts."""
-    references: dict[str, JsonValue] = Field(default_factory=dict)
+    references: WordValues = Field(default_factory=dict)
     """Identifiers that the turn refers to."""
-    meta: dict[str, JsonValue] = Field(default_factory=dict)
+    meta: WordValues = Field(default_factory=dict)
     """Metadata of the caller, which decides nothing; a child's turn has `turn`, `call` and `id` of
     the request of its parent.
     """
@@ -113,11 +113,11 @@ class TurnQueued(EventModel):
     """Turn number within the session, from 1."""
     text: Content | None = None
     """The user's text."""
-    inputs: dict[str, JsonValue] = Field(default_factory=dict)
+    inputs: WordValues = Field(default_factory=dict)
     """Further inputs that the blueprint accepts."""
-    references: dict[str, JsonValue] = Field(default_factory=dict)
+    references: WordValues = Field(default_factory=dict)
     """Identifiers that the turn refers to."""
-    meta: dict[str, JsonValue] = Field(default_factory=dict)
+    meta: WordValues = Field(default_factory=dict)
     """Metadata of the caller, which decides nothing; a child's turn has `turn`, `call` and `id` of
     the request of its parent.
     """
@@ -159,7 +159,7 @@ class ChoiceRecorded(EventModel):
     """The phase that offered the choice."""
     choice: str
     """The cartridge's name of the choice."""
-    label: str | None = None
+    label: Words | None = None
     """How later prompts describe it; None if they do not mention it."""
 
 
@@ -205,7 +205,7 @@ class ReplyAnswer(EventModel):
 class InheritableReference(EventModel):
     """What a turn was about, as far as later turns may inherit it."""
 
-    identifiers: dict[str, JsonValue]
+    identifiers: WordValues
     """Identifiers that later turns may inherit."""
     intent: str | None = None
     """The intent of the turn."""
@@ -251,7 +251,7 @@ class TurnCompleted(EventModel):
     """What the turn was about; None if later turns may not inherit it, or if `reference-updated`
     says it.
     """
-    outcomes: str = ""
+    outcomes: Words = ""
     """The tools that ran in the turn, each with its outcome; empty if none ran. Later prompts
     include it where the reply is not the model's, or withheld since.
     """
@@ -277,7 +277,7 @@ class TurnFailed(ReplyTextEvent):
     """The failure for people; it contains no prompt text and no secret."""
     retryable: bool
     """Whether submitting the turn again may succeed."""
-    outcomes: str = ""
+    outcomes: Words = ""
     """The tools that ran in the turn, each with its outcome, as later prompts include it; empty if
     none ran.
     """
@@ -305,7 +305,7 @@ class TurnCancelled(ReplyTextEvent):
     """By request, by a later turn, because the session closed, or because it left the phase in
     which the turn was waiting.
     """
-    outcomes: str = ""
+    outcomes: Words = ""
     """The tools that ran in the turn, each with its outcome, as later prompts include it; empty if
     none ran.
     """
@@ -405,17 +405,17 @@ class TurnResolved(EventModel):
     """The intent of the turn; None if unknown."""
     entity: str | None = None
     """The kind of entity the turn is about; None if it concerns no entity."""
-    identifiers: dict[str, JsonValue] = Field(default_factory=dict)
+    identifiers: WordValues = Field(default_factory=dict)
     """Identifiers of the entity: those in the text first, then inherited ones."""
     found: bool = True
     """Whether the entity exists; no later turn inherits the identifiers of one that does not."""
     used: bool = False
     """Whether an identifier was inherited from the last reference."""
-    reason: str
+    reason: Words
     """Why an identifier was or was not inherited."""
     results: Content
     """The results as JSON."""
-    meta: dict[str, JsonValue] = Field(default_factory=dict)
+    meta: WordValues = Field(default_factory=dict)
     """Metadata of the results; stored and returned, never interpreted."""
     answer: Content
     """The answer used when no model answers."""
@@ -433,7 +433,7 @@ class ReferenceUpdated(EventModel):
 
     turn: int
     """The turn number."""
-    identifiers: dict[str, JsonValue]
+    identifiers: WordValues
     """Identifiers that later turns may inherit."""
     intent: str | None = None
     """The intent of the turn."""

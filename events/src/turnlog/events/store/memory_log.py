@@ -24,10 +24,12 @@ from turnlog.events.errors import (
     AlteredBlob,
     AlteredMedia,
     Corrupt,
+    KeyringMissing,
     StreamHole,
     UnreadableEnd,
 )
 from turnlog.events.ids import validate_id
+from turnlog.events.seals.leaf_sets import LeafSets
 from turnlog.events.store.media_chunks import (
     ReceivedMedia,
     StoredMedia,
@@ -143,7 +145,11 @@ class MemoryLog:
             wake.set()
         return place
 
-    def decode_event(self, stored: bytes, stream_sequence: int) -> RecordedEvent:
+    async def attach_keys(self, raws: Sequence[RawEvent]) -> Sequence[RawEvent]:
+        """See `EventLog.attach_keys`; it has no keys."""
+        return raws
+
+    async def decode_event(self, stored: bytes, stream_sequence: int) -> RecordedEvent:
         """See `EventLog.decode_event`."""
         return decode_event(stored, stream_sequence)
 
@@ -367,6 +373,12 @@ class MemoryBlobStore:
         digest = compute_digest(data)
         self.blobs[validate_id(tenant, "tenant"), digest] = data
         return digest
+
+    async def put_turn_blob(self, tenant: str, data: bytes, leaves: LeafSets | None) -> Digest:
+        """See `TurnBlobStore.put_turn_blob`; it has no keyring."""
+        if leaves is not None:
+            raise KeyringMissing("a text of this session")
+        return await self.put_blob(tenant, data)
 
     async def get_blob(self, tenant: str, digest: Digest) -> bytes:
         """See `BlobStore.get_blob`."""

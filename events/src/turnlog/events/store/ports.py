@@ -19,6 +19,7 @@ from turnlog.events.codec import EventBatch
 from turnlog.events.content import Digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import UnreadableEnd
+from turnlog.events.seals.leaf_sets import LeafSets
 from turnlog.events.store.media_chunks import ReceivedMedia, StoredMedia
 from turnlog.events.tokens import TokenEvent
 
@@ -203,7 +204,11 @@ class EventLog(Protocol):
         """
         ...
 
-    def decode_event(self, stored: bytes, stream_sequence: int) -> RecordedEvent:
+    async def attach_keys(self, raws: Sequence[RawEvent]) -> Sequence[RawEvent]:
+        """Return events, kept elsewhere as they are stored, with the keys of those sealed."""
+        ...
+
+    async def decode_event(self, stored: bytes, stream_sequence: int) -> RecordedEvent:
         """Return the event in stored bytes; what this process appended or watches has it already.
 
         Raises `Corrupt`.
@@ -236,7 +241,8 @@ class BlobStore(Protocol):
     async def get_blob(self, tenant: str, digest: Digest) -> bytes:
         """Return the bytes as first stored, even if others were stored under the digest later.
 
-        Raises `AlteredBlob` if other bytes are there, and `Corrupt` if there are none.
+        Raises `AlteredBlob` if other bytes are there, `Corrupt` if there are none or their keys are
+        gone, and `KeyringMissing` for sealed ones without a keyring.
         """
         ...
 
@@ -244,6 +250,17 @@ class BlobStore(Protocol):
         """Yield the blobs of all tenants as they are stored, after a stream sequence.
 
         Raises `StreamHole` where one is missing, after everything before it was yielded.
+        """
+        ...
+
+
+class TurnBlobStore(BlobStore, Protocol):
+    """The same for texts of turns, which are sealed where their session is."""
+
+    async def put_turn_blob(self, tenant: str, data: bytes, leaves: LeafSets | None) -> Digest:
+        """Store bytes, sealed under these keys unless they are None, and return their digest.
+
+        That of a sealed one is keyed. Raises `KeyringMissing` without a keyring.
         """
         ...
 

@@ -198,6 +198,7 @@ def _build_opened_state(recorded: RecordedEvent, event: SessionOpened) -> Sessio
         labels=event.labels,
         metadata=event.metadata,
         owner=find_owner(recorded, event),
+        sealed_under=event.sealed_under,
     )
     return _record_command(state, recorded)
 

@@ -308,6 +308,8 @@ class SessionState:
     """The user whose session it is; None for one that belongs to no user."""
     shares: dict[str, SharedAccess] = field(default_factory=dict[str, SharedAccess])
     """The other users whom it is shared with, and what each may do."""
+    sealed_under: int | None = None
+    """Generation of the key that those of the session were wrapped under; None if it is plain."""
 
     @property
     def unsettled_turns(self) -> tuple[TurnSubmission, ...]:

@@ -95,7 +95,7 @@ class RedactedTurns:
         """Return an event as a reader gets it: as stored, or without what is withheld."""
         found = self.by_session.get(recorded.session)
         if found is None:
-            return recorded.stored
+            return recorded.opened_bytes
         event, by = recorded.event, None
         if of_reply := _find_redaction(found.replies, recorded):
             left = _withhold_texts(event, of_reply.replacement)
@@ -106,7 +106,7 @@ class RedactedTurns:
             if by is None and recorded.envelope.commandhash is not None:
                 by = of_text
         if by is None or isinstance(event, UnknownEvent):
-            return recorded.stored
+            return recorded.opened_bytes
         return _encode_event(recorded, event, by)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from turnlog.events.content import Digest
+from turnlog.events.content import KEYED_DIGEST, Digest
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
 from turnlog.projections.audit.record.session_replay import collect_blob_digests
@@ -67,6 +67,15 @@ class SessionRecordLoader:
             for digest, text in zip(unique_digests, found, strict=True)
             if text is not None
         }
+
+    async def load_digest_keys(self, tenant: str, digests: Iterable[Digest]) -> dict[Digest, str]:
+        """Return the keys of the digests of sealed blobs, in hexadecimal."""
+        sealing = self.command_handler.sealing
+        keys = sealing.keys if sealing else None
+        if keys is None:
+            return {}
+        keyed = [digest for digest in digests if digest.startswith(KEYED_DIGEST)]
+        return {each: (await keys.find_digest_key(tenant, each)).hex() for each in keyed}
 
     async def load_media(self, tenant: str, digest: Digest) -> bytes:
         """Return the bytes of a picture, a recording or a file; raises `Corrupt`."""

@@ -23,6 +23,7 @@ from turnlog.events.content import Digest, compute_digest
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
 from turnlog.events.model.child_events import ChildRequested
+from turnlog.events.seals.sealed_payload import get_box_key
 from turnlog.projections.audit.export.bundle_format import (
     MANIFEST_FILE,
     README_FILE,
@@ -89,7 +90,7 @@ def iterate_bundle_files(listed: BundleManifest) -> Iterator[tuple[str, bytes]]:
     yield MANIFEST_FILE, listed.encode_json()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class ExportedEvents:
     """The manifest's figures of the exported events."""
 
@@ -98,12 +99,17 @@ class ExportedEvents:
     undecodable: list[UndecodableLine] = field(default_factory=list[UndecodableLine])
     children: dict[str, None] = field(default_factory=dict[str, None])
     """The child sessions that the events request turns of, in order."""
+    keys: dict[int, str] = field(default_factory=dict[int, str])
+    """The keys of the boxes of sealed events, by line."""
 
     def add_page(self, page: Sequence[PagedEvent]) -> None:
         found = (each for each in page if isinstance(each, UndecodablePagedEvent))
         self.undecodable += [
             UndecodableLine(number=each.number, detail=each.detail) for each in found
         ]
+        lines = enumerate(page, self.event_count + 1)
+        found_keys = ((number, get_box_key(each.stored)) for number, each in lines)
+        self.keys |= {number: key.hex() for number, key in found_keys if key}
         self.event_count, self.last_stored = self.event_count + len(page), page[-1].stored
         events = (each.event for each in _filter_decoded(page))
         self.children |= {each.session: None for each in events if isinstance(each, ChildRequested)}
@@ -115,6 +121,7 @@ class ExportedEvents:
             events=self.event_count,
             head=compute_digest(self.last_stored),
             unread=tuple(self.undecodable),
+            keys=self.keys,
         )
 
 
@@ -141,8 +148,10 @@ async def export_zip(source: ExportSource) -> AsyncGenerator[bytes]:
             unopened = [each for each in events.children if each not in opened]
             children = [await one.open_child(each) for each in unopened]
             pending += [each for each in children if each]
+        blob_keys = dict[Digest, str]()
         for digests in _split_digests(tuple(named)):
             blobs = await source.records.load_blobs(tenant, digests)
+            blob_keys |= await source.records.load_digest_keys(tenant, blobs)
             await run_in_thread(partial(_write_blobs, archive, blobs))
             yield drain.pop_bytes()
         for digest in (each for each in media if each not in named):
@@ -150,7 +159,9 @@ async def export_zip(source: ExportSource) -> AsyncGenerator[bytes]:
                 data = await source.records.load_media(tenant, digest)
                 await run_in_thread(partial(_write_media, archive, digest, data))
             yield drain.pop_bytes()
-        listed = _build_bundle_list(source, tuple(bundled.values()), tuple({**named, **media}))
+        listed = _build_bundle_list(
+            source, tuple(bundled.values()), tuple({**named, **media}), blob_keys
+        )
         for name, content in iterate_bundle_files(listed):
             archive.writestr(_build_zip_entry(name), content)
     yield drain.pop_bytes()
@@ -190,7 +201,10 @@ def _filter_decoded(page: Sequence[PagedEvent]) -> Iterator[RecordedEvent]:
 
 
 def _build_bundle_list(
-    source: ExportSource, sessions: tuple[BundledSession, ...], blobs: tuple[Digest, ...]
+    source: ExportSource,
+    sessions: tuple[BundledSession, ...],
+    blobs: tuple[Digest, ...],
+    blob_keys: dict[Digest, str],
 ) -> BundleManifest:
     tenant, _ = source.key
     return BundleManifest(
@@ -199,6 +213,7 @@ def _build_bundle_list(
         tenant=tenant,
         sessions=sessions,
         blobs=blobs,
+        blob_keys=blob_keys,
     )
 
 

@@ -48,6 +48,10 @@ def is_object(value: object) -> TypeGuard[dict[str, Any]]:
     return isinstance(value, dict)
 
 
+def is_list(value: object) -> TypeGuard[list[Any]]:
+    return isinstance(value, list)
+
+
 def describe_error(error: Exception) -> str:
     """Describe what a check raised: a failure in words, a missing file or a malformed value."""
     match error:

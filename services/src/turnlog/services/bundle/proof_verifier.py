@@ -27,6 +27,7 @@ from turnlog.services.bundle.check_lines import (
     run_check,
 )
 from turnlog.services.bundle.merkle_paths import compute_root, encode_head, summarise_heads
+from turnlog.services.bundle.sealed_events import open_event
 from turnlog.services.bundle.strict_files import (
     MAX_CHECKPOINT,
     check_signatures,
@@ -89,7 +90,9 @@ def check_events(proof: dict[str, Any]) -> str:
     head, entries = proof["head"], dict[int, bytes]()
     size, last = require_number(head["sequence"], 1, 2**53, "sequence"), 0
     for each in proof["events"]:
-        require_fields(each, {"sequence", "stored"}, {"sequence", "hash"})
+        require_fields(
+            each, {"sequence", "stored"}, {"sequence", "hash"}, {"sequence", "stored", "key"}
+        )
         last = require_number(each["sequence"], last + 1, size, "sequence")
         stored = each.get("stored")
         hashed = each["hash"] if stored is None else compute_digest(stored.encode())
@@ -121,7 +124,7 @@ def list_shown(proof: dict[str, Any]) -> list[dict[str, Any]]:
             event = json.loads(each["stored"])
             if event["sequence"] != each["sequence"]:
                 raise VerificationFailure(f"event {each['sequence']}: it states another sequence")
-            shown.append(event)
+            shown.append(open_event(event, each.get("key")))
     return shown
 
 

@@ -90,7 +90,7 @@ def _build_event_row(recorded: RecordedEvent, form: bytes) -> ParquetRow:
         "time": recorded.envelope.time,
         "actor": recorded.envelope.actor,
         "source": recorded.envelope.source,
-        "hash": recorded.head.hash if form is recorded.stored else None,
+        "hash": recorded.head.hash if form is recorded.opened_bytes else None,
         "prevhash": recorded.envelope.prevhash,
         "stored": form.decode(),
     }

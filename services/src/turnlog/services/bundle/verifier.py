@@ -10,6 +10,7 @@ signed, 6 if some of it is not signed, and 5 if anything differs. Needs Python 3
 from __future__ import annotations
 
 import argparse
+import hmac
 import json
 import re
 import sys
@@ -39,13 +40,14 @@ from turnlog.services.bundle.merkle_paths import summarise_heads
 from turnlog.services.bundle.part_values import format_resolution, format_value, get_text
 from turnlog.services.bundle.prompt_media import add_media, place_media, write_sent_messages
 from turnlog.services.bundle.round_messages import ROUND_ROLES, add_round_part, place_reasoned_parts
+from turnlog.services.bundle.sealed_events import open_event
 
 EXIT_FAILED = 5  # Exit code when something differs from the record
 EXIT_UNWITNESSED = 6  # Exit code when nothing differs, and some of it is not signed
 VERDICTS = {0: "verified", EXIT_UNWITNESSED: "UNWITNESSED", EXIT_FAILED: "NOT VERIFIED"}
 MAX_FILE = 64 * 1024 * 1024  # Bytes of a file that is read whole; a blob is far smaller
 MAX_LINE = 4 * 1024 * 1024  # Bytes of an event, which is at most a message of the log
-DIGEST_FORM = re.compile("sha256:[0-9a-f]{64}")
+DIGEST_FORM = re.compile("(hmac-)?sha256:[0-9a-f]{64}")
 SESSION_FORM = re.compile("[A-Za-z0-9_-]{1,64}")
 UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # What no event can hold is U+FFFD in it
 SUBMISSION_TYPES = {"turnlog.turn-submitted.v1", "turnlog.turn-queued.v1"}
@@ -74,8 +76,10 @@ class EventChain:
     """Turn to its text, reply, work summary, role and more, of the first `learnt_count` events."""
     learnt_count: int = 0
 
-    def read_lines(self, lines: Iterable[bytes], tenant: str, name: str) -> None:
-        """Read lines; raise at the first that does not continue the one before."""
+    def read_lines(
+        self, lines: Iterable[bytes], tenant: str, name: str, keys: Mapping[str, str] = NO_DATA
+    ) -> None:
+        """Read lines; raise at the first that does not continue the one before, or open."""
         for place, line in enumerate(lines, 1):
             stored = line.removesuffix(b"\n")
             event = parse_object(stored, f"event {place}")
@@ -92,7 +96,10 @@ class EventChain:
                 raise VerificationFailure(
                     f"event {max(1, place - 1)}: event {place} does not continue its bytes"
                 )
-            self.events.append(event)
+            try:
+                self.events.append(open_event(event, keys.get(str(place))))
+            except (VerificationFailure, *MALFORMED) as error:
+                raise VerificationFailure(f"event {place}: {describe_error(error)}") from None
             self.heads.append(compute_digest(stored))
 
     def replay_turns(self, upto: int) -> dict[int, list[Json]]:
@@ -371,7 +378,7 @@ class BundleFolder:
                 raw = read_file(self.folder, "blobs", digest.replace(":", "-"))
             except FileNotFoundError:
                 continue
-            if compute_digest(raw) == digest:
+            if self.is_named_by(digest, raw):
                 self.blobs[digest] = raw
         if bad := [digest for digest in named if digest not in self.blobs]:
             raise VerificationFailure(
@@ -379,13 +386,21 @@ class BundleFolder:
             )
         return f"{len(named)}, each of the digest it is named by"
 
+    def is_named_by(self, digest: str, raw: bytes) -> bool:
+        """Return whether a blob has a digest; that of a sealed text is keyed."""
+        if digest.startswith("sha256:"):
+            return compute_digest(raw) == digest
+        key = bytes.fromhex(self.manifest.get("blob_keys", {}).get(digest, ""))
+        return digest == f"hmac-sha256:{hmac.digest(key, raw, 'sha256').hex()}"
+
     def check_session(self, stated: JsonDict) -> str:
         name = stated["session"]
         session = self.sessions[name] = EventChain()
         if not SESSION_FORM.fullmatch(name):
             raise VerificationFailure("it is not named by the id of a session")
         with open_file(self.folder, "sessions", f"{name}.ndjson") as file:
-            session.read_lines(iterate_lines(file), self.manifest["tenant"], name)
+            keys = stated.get("keys", {})
+            session.read_lines(iterate_lines(file), self.manifest["tenant"], name, keys)
         if (len(session.heads), session.heads[-1:]) != (stated["events"], [stated["head"]]):
             raise VerificationFailure(
                 f"event {stated['events']}: it is not the one that was exported as the last"
@@ -453,9 +468,16 @@ class BundleFolder:
         for each in asked.get("parent_inputs", ()):
             text = own.get("inputs", {}).get(each["name"])
             digest = compute_digest(text.encode()) if text else handed.get(each["name"])
+            if each["digest"].startswith("hmac-"):  # Its text is a blob here, if a prompt has it
+                digest = each["digest"]
             if each != {"name": each["name"], "digest": digest, **place}:
                 return f"refers to input {each['name']} of its parent's turn {turn}, not as it is"
         return None
+
+    def find_plain_digest(self, digest: str | None) -> str | None:
+        """Return the digest that compares with those of texts, for one that is keyed."""
+        text = self.blobs.get(digest or "")
+        return compute_digest(text) if text is not None else digest
 
     def iterate_claims(self, name: str) -> Iterator[tuple[int, JsonDict, str | None]]:
         """Yield what a session recorded of turns of its children, and the digest of the text."""
@@ -470,7 +492,7 @@ class BundleFolder:
                 query = UNSTORABLE.sub("\ufffd", query)
                 yield place, data, compute_digest(query.encode())
             elif kind == "turnlog.tool-returned.v1":
-                texts[key] = data.get("result")
+                texts[key] = self.find_plain_digest(data.get("result"))
             elif kind == "turnlog.child-settled.v1":
                 yield place, data, texts[key]
 

@@ -30,6 +30,9 @@ from pydantic import SecretStr, TypeAdapter, ValidationError
 
 from turnlog.events.envelope import ChainHead
 from turnlog.events.errors import Corrupt, TooLarge
+from turnlog.events.seals.key_ports import SealingKeys
+from turnlog.events.seals.key_tree import SESSION_LEAF
+from turnlog.events.seals.leaf_sets import is_sealed_text
 from turnlog.events.store.ports import EventLog, LogIdentity, SnapshotStore
 from turnlog.projections.session.frozen_copies import replace
 from turnlog.projections.session.state import FOLD_VERSION, SessionState
@@ -138,6 +141,38 @@ def _unpack_bounded(packed: bytes) -> bytes | None:
     except zlib.error:
         return None
     return data if unpacker.eof else None
+
+
+@dataclass(frozen=True, slots=True)
+class SealedSnapshotStore:
+    """Seals the snapshots of sealed sessions, whose states have attributes and other words."""
+
+    store: SnapshotStore
+    keys: SealingKeys | None
+
+    async def put_snapshot(
+        self, tenant: str, session: str, data: bytes, interval: int | None = None
+    ) -> None:
+        """See `SnapshotStore.put_snapshot`."""
+        if self.keys and await self.keys.has_record(tenant, session):
+            leaves = {session: frozenset({SESSION_LEAF})}
+            data = await self.keys.seal_text(tenant, leaves, _SNAPSHOT_NAME, data)
+        await self.store.put_snapshot(tenant, session, data, interval)
+
+    async def get_snapshot(
+        self, tenant: str, session: str, interval: int | None = None
+    ) -> bytes | None:
+        """See `SnapshotStore.get_snapshot`; None for a sealed one that this process cannot open."""
+        stored = await self.store.get_snapshot(tenant, session, interval)
+        if stored is None or not is_sealed_text(stored):
+            return stored
+        try:
+            return await self.keys.open_text(tenant, _SNAPSHOT_NAME, stored) if self.keys else None
+        except Corrupt:
+            return None
+
+
+_SNAPSHOT_NAME: Final = "snapshot"
 
 
 @dataclass(frozen=True, slots=True)

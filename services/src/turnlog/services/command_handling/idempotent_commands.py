@@ -64,9 +64,25 @@ class CommandRecord(Protocol):
 State = TypeVar("State", bound=HistoryState)
 Record = TypeVar("Record", bound=CommandRecord)
 Record_co = TypeVar("Record_co", bound=CommandRecord, covariant=True)
+State_contra = TypeVar("State_contra", bound=HistoryState, contravariant=True)
 
 DecideEvents = Callable[[State | None], Awaitable[Sequence[AppendableEvent]]]
 """Return the events to append after a state, or none; raise `Refused` when a rule rejects them."""
+
+
+class HistorySealing(Protocol[State_contra]):
+    """Seals the events of the histories that are sealed."""
+
+    async def prepare_seal(
+        self,
+        tenant: str,
+        history: str,
+        state: State_contra | None,
+        events: Sequence[AppendableEvent],
+        /,
+    ) -> tuple[Sequence[AppendableEvent], codec.SealEvent | None]:
+        """Return events as they are to be appended after a state, and what seals them."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +156,8 @@ class IdempotentCommandHandler(Generic[State, Record]):
     """The `source` of appended events, such as `/turnlog/gateway`."""
     log_name: str = "log"
     """What is unavailable when the log gives no definite answer."""
+    sealing: HistorySealing[State] | None = None
+    """Seals events; without it none are sealed."""
     has_whole_states: bool = False
     """Whether every event contains the whole state after it, so that only the last one is read."""
     confirm_seconds: float = CONFIRM_SECONDS
@@ -299,6 +317,11 @@ class IdempotentCommandHandler(Generic[State, Record]):
         request: _CommandRequest[State],
     ) -> HandledCommand[State, Record] | None:
         """Append events after a state; return None when another process appended first."""
+        seal: codec.SealEvent | None = None
+        if self.sealing:
+            events, seal = await self.sealing.prepare_seal(
+                request.tenant, request.history, state, events
+            )
         drafts = [self._build_draft(event, request) for event in events]
         head = state.head if state is not None else None
         batch = codec.encode_batch(
@@ -307,6 +330,7 @@ class IdempotentCommandHandler(Generic[State, Record]):
             after=head,
             drafts=drafts,
             kind=self.kind,
+            seal=seal,
         )
         return await self.append_batch(state, batch)
 

@@ -26,8 +26,10 @@ from turnlog.events.subjects import (
     ALERT_HISTORY,
     ALERTS_STREAM,
     ALL_BLOB_SUBJECTS,
+    ALL_KEY_SUBJECTS,
     ALL_TOKEN_SUBJECTS,
     BLOBS_STREAM,
+    KEYS_STREAM,
     LEASE_TENANT,
     LIBRARY_HISTORY,
     LIBRARY_STREAM,
@@ -58,6 +60,7 @@ STREAM_SUBJECTS: Final = {
     READS_STREAM: READ_HISTORY.build_filter(),
     BLOBS_STREAM: ALL_BLOB_SUBJECTS,
     SNAPSHOTS_STREAM: "snapshot.>",
+    KEYS_STREAM: ALL_KEY_SUBJECTS,
     TOKENS_STREAM: ALL_TOKEN_SUBJECTS,
 }
 """Every stream, with the filter by which its readers read all of it."""
@@ -164,6 +167,11 @@ GRANTS: Final[Sequence[NatsGrant]] = (
         publish=("blob.*.*",),
     ),
     NatsGrant(
+        purpose="Store the keys of sealed sessions, wrapped",
+        users=("gateway", "worker"),
+        publish=("key.*.*",),
+    ),
+    NatsGrant(
         purpose="Keep snapshots of the states of sessions",
         users=("gateway", "worker"),
         publish=("snapshot.*.*", "snapshot.*.*.*"),
@@ -199,8 +207,19 @@ GRANTS: Final[Sequence[NatsGrant]] = (
         purpose="Read single messages",
         users=("worker",),
         publish=_format(
-            _GET, SESSIONS_STREAM, LIBRARY_STREAM, BLOBS_STREAM, SNAPSHOTS_STREAM, TOKENS_STREAM
+            _GET,
+            SESSIONS_STREAM,
+            LIBRARY_STREAM,
+            BLOBS_STREAM,
+            SNAPSHOTS_STREAM,
+            KEYS_STREAM,
+            TOKENS_STREAM,
         ),
+    ),
+    NatsGrant(
+        purpose="Read the keys of sealed sessions, which open with the keyring alone",
+        users=("consumer",),
+        publish=_format(_GET, KEYS_STREAM),
     ),
     NatsGrant(
         purpose="Read whole streams",
@@ -243,7 +262,7 @@ GRANTS: Final[Sequence[NatsGrant]] = (
         purpose="Create the streams of the record, and change those of an earlier release",
         users=("provision",),
         publish=(
-            *_format(("$JS.API.STREAM.CREATE.{}",), *RECORD_STREAMS),
+            *_format(("$JS.API.STREAM.CREATE.{}",), *RECORD_STREAMS, KEYS_STREAM),
             *_format(("$JS.API.STREAM.UPDATE.{}",), *STREAM_SUBJECTS),
         ),
     ),

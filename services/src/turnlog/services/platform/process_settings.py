@@ -235,6 +235,13 @@ class ProcessSettings(BaseSettings):
     """Secret that snapshots of session states are signed with, the same in all processes; without
     one a process believes only its own.
     """
+    sealing: Literal["on", "off"] = "off"
+    """`on` seals new sessions: what people and models say is stored encrypted; it needs `keyring`.
+    """
+    keyring: Path | None = None
+    """File with the keys that those of sealed sessions are wrapped under, the same in all
+    processes; outside of the store, and never in its back-ups.
+    """
     nats_monitor: MonitorList = ()
     """Monitoring addresses of all servers, `http://host:port`, where their fsync setting is read;
     no role depends on a single one.

@@ -35,6 +35,7 @@ from turnlog.services.command_handling.idempotent_commands import (
 from turnlog.services.integrity.rollback_confirmation import CONFIRM_SECONDS
 from turnlog.services.platform.clock import Clock, CreateId
 from turnlog.services.quotas.quota_reservations import TurnQuotas
+from turnlog.services.seals.session_sealing import SessionSealing
 from turnlog.services.sessions.older_turns import OlderTurnsLoader
 
 ChooseCommand = Callable[[SessionState | None], Awaitable[Command | None]]
@@ -66,6 +67,8 @@ class CommandHandler:
     """The `source` of appended events, such as `/turnlog/gateway`."""
     quotas: TurnQuotas | None = None
     """The quotas of users; without them every turn is allowed."""
+    sealing: SessionSealing | None = None
+    """Seals what is appended; without it every session is plain."""
     confirm_seconds: float = CONFIRM_SECONDS
     """Seconds for which the log must contradict a cached state to count as rolled back."""
     state_cache: StateCache = field(init=False)
@@ -85,6 +88,7 @@ class CommandHandler:
             create_id=self.create_id,
             source=self.source,
             confirm_seconds=self.confirm_seconds,
+            sealing=self.sealing,
         )
 
     async def load_state(

@@ -67,7 +67,8 @@ class Quarantine:
         """
         validate_id(session, "session")
         async with self.store.open_writer() as connection:
-            replayed = await replay_session(connection, tenant, session)
+            attach_keys = self.command_handler.log.attach_keys
+            replayed = await replay_session(connection, tenant, session, attach_keys)
         if not replayed.events:
             raise await self._explain_not_stopped(tenant, session)
         self.projection_signal.notify_readers()

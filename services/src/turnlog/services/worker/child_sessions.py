@@ -20,7 +20,7 @@ from turnlog.events.model.content_parts import MediaPart
 from turnlog.events.model.session_events import SessionOrigin
 from turnlog.events.model.tool_events import ToolCalled, ToolReturned
 from turnlog.events.model.turn_events import TurnCompleted, TurnFailed
-from turnlog.events.store.ports import BlobStore
+from turnlog.events.store.ports import TurnBlobStore
 from turnlog.events.tokens import ToolRequest
 from turnlog.projections.blueprint.schema.blueprint_model import compute_history_reach
 from turnlog.projections.blueprint.schema.policy_specs import ChildPolicy
@@ -34,6 +34,7 @@ from turnlog.projections.session.child_commands import (
 )
 from turnlog.projections.session.commands import OpenSession
 from turnlog.projections.session.open_turn import PendingChild, list_pending_children
+from turnlog.projections.session.rules.event_leaves import list_text_leaves, list_work_leaves
 from turnlog.projections.session.rules.steps.child_rules import (
     CANCELLING_OUTCOMES,
     ChildEnd,
@@ -97,7 +98,7 @@ class ChildSessions:
 
     sessions: CommandHandler
     blueprints: BlueprintStore
-    blobs: BlobStore
+    blobs: TurnBlobStore
 
     async def advance_children(self, context: TurnContext) -> float:
         """Submit the pending child turns of a turn, and settle those that have ended.
@@ -131,6 +132,7 @@ class ChildSessions:
         if not names or submission is None or submission.inputs is None:
             return parent
         inputs = await load_turn_inputs(self.sessions, state)
+        leaves = list_text_leaves(state, submission.turn)
         handed: dict[str, HandedInput] = {}
         for name in sorted(names & inputs.keys()):
             text = inputs[name]
@@ -140,7 +142,7 @@ class ChildSessions:
                     session=state.session,
                     turn=submission.turn,
                     sequence=submission.inputs.sequence,
-                    digest=await self.blobs.put_blob(state.tenant, text.encode()),
+                    digest=await self.blobs.put_turn_blob(state.tenant, text.encode(), leaves),
                 )
                 handed[name] = HandedInput(text, reference)
         return replace(parent, handed=handed)
@@ -272,7 +274,8 @@ class ChildSessions:
         found = await self.sessions.texts.read_texts(tenant, [reply] if reply else [])
         whole = found[reply] if reply else end.detail
         spec = parent.material.blueprint.tools or ToolsSpec(servers={})
-        digest = await self.blobs.put_blob(tenant, whole.encode())
+        leaves = list_work_leaves(parent.state, called.turn)
+        digest = await self.blobs.put_turn_blob(tenant, whole.encode(), leaves)
         outcome = "answered" if end.outcome == "answered" else "failed"
         request = ToolRequest(id=called.id, tool=called.tool, arguments=called.arguments)
         texts = build_result_texts(

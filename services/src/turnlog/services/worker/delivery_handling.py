@@ -99,7 +99,7 @@ async def _run_ahead(answering: TurnRunner, message: StoredMessage) -> None:
     """Run a turn before it is delivered; whatever is left of it, its message brings later."""
 
     async def run(tries: int) -> DeliveryVerdict:
-        recorded = _decode_turn(
+        recorded = await _decode_turn(
             answering, message.subject, message.payload, message.stream_sequence
         )
         return await _run_recorded(answering, recorded, deliveries=1, tries=tries)
@@ -165,7 +165,8 @@ def _find_failure_verdict(
 async def _run_message(held: HeldMessage, answering: TurnRunner, tries: int) -> DeliveryVerdict:
     raw = held.message.raw_message
     try:
-        recorded = _decode_turn(answering, raw.subject, raw.data, raw.metadata.sequence.stream)
+        place = raw.metadata.sequence.stream
+        recorded = await _decode_turn(answering, raw.subject, raw.data, place)
     except Corrupt as error:
         # What is no event, or cannot be read, cannot be answered; the projector reports it.
         _log.error("turn-undecodable", error=str(error))
@@ -174,10 +175,10 @@ async def _run_message(held: HeldMessage, answering: TurnRunner, tries: int) -> 
     return await _run_recorded(answering, recorded, deliveries=deliveries, tries=tries)
 
 
-def _decode_turn(
+async def _decode_turn(
     answering: TurnRunner, subject: str, stored: bytes, stream_sequence: int
 ) -> RecordedEvent:
-    recorded = answering.sessions.log.decode_event(stored, stream_sequence)
+    recorded = await answering.sessions.log.decode_event(stored, stream_sequence)
     if (recorded.tenant, recorded.session) != parse_history_key(subject):
         raise Corrupt(subject, "it is an event of another session")
     if not isinstance(recorded.event, ClaimableEvent):

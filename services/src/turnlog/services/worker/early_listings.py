@@ -16,7 +16,6 @@ from typing import Final
 import structlog
 from nats.aio.msg import Msg
 
-from turnlog.events.codec import decode_event
 from turnlog.events.errors import TurnlogError
 from turnlog.events.jetstream.nats_connection import NatsConnection, open_subscription
 from turnlog.events.model.session_events import SessionOpened
@@ -50,7 +49,7 @@ async def run_early_listings(
 async def list_tools_early(answering: TurnRunner, stored: bytes, sequence: int) -> None:
     """Begin to ask the servers of a session if an event opens one whose first turn needs them."""
     try:
-        recorded = decode_event(stored, sequence)
+        recorded = await answering.sessions.log.decode_event(stored, sequence)
         state = fold([recorded]) if isinstance(recorded.event, SessionOpened) else None
         if state is None:
             return

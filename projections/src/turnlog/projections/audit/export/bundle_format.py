@@ -9,9 +9,9 @@ its `turn-completed` event, since the chain covers its bytes.
 from __future__ import annotations
 
 import re
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from turnlog.events.content import Digest
 from turnlog.events.ids import ID_PATTERN, validate_id
@@ -48,6 +48,8 @@ class BundledSession(BaseModel):
     """Digest of the stored bytes of the last event."""
     unread: tuple[UndecodableLine, ...] = ()
     """The events that could not be decoded."""
+    keys: Annotated[dict[int, str], Field(exclude_if=lambda keys: not keys)] = {}
+    """The key of the box of each sealed event, by its line: it opens that event and no other."""
 
 
 class BundleManifest(BaseModel):
@@ -63,6 +65,8 @@ class BundleManifest(BaseModel):
     tenant: str
     sessions: tuple[BundledSession, ...]
     blobs: tuple[Digest, ...]
+    blob_keys: Annotated[dict[Digest, str], Field(exclude_if=lambda keys: not keys)] = {}
+    """The key of the digest of each blob that was sealed; the blobs here are not."""
 
     def encode_json(self) -> bytes:
         """Return the manifest as the bytes of its file."""
@@ -84,7 +88,7 @@ BUNDLE_FILE_FORM: Final = re.compile(
         (
             *map(re.escape, (MANIFEST_FILE, CHECKPOINT_FILE, README_FILE, VERIFIER_FILE)),
             rf"sessions/{ID_PATTERN}\.ndjson",
-            "blobs/sha256-[0-9a-f]{64}",
+            "blobs/(?:hmac-)?sha256-[0-9a-f]{64}",
         )
     )
 )

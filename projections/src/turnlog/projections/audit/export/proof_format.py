@@ -26,6 +26,8 @@ class EventInProof(BaseModel):
     sequence: int
     stored: Annotated[str | None, Field(exclude_if=lambda value: value is None)] = None
     """Its stored bytes, which are UTF-8."""
+    key: Annotated[str | None, Field(exclude_if=lambda value: value is None)] = None
+    """The key of its box, if it is sealed."""
     hash: Annotated[Digest | None, Field(exclude_if=lambda value: value is None)] = None
     """Their digest, where they are too large."""
 

@@ -15,7 +15,7 @@ from typing import Final, assert_never
 
 from pydantic import JsonValue
 
-from turnlog.events.content import Digest, PlainText, compute_digest
+from turnlog.events.content import Digest, PlainText, compute_digest, has_digest
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
 from turnlog.events.model.call_events import CallCompleted
@@ -246,7 +246,7 @@ def _join_tool_message(
 def _restore_text(part: PromptPart, text: str) -> str:
     """Apply the recorded changes to a text; raises `Corrupt` if its digest does not match."""
     source = part.source
-    if isinstance(source, StoredTextSource) and compute_digest(text) != source.digest:
+    if isinstance(source, StoredTextSource) and not has_digest(text, source.digest):
         raise _build_mismatch(part)
     text = text[part.excerpt.begin : part.excerpt.end] if part.excerpt else text
     if part.condensed_to:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
-from turnlog.events.content import Digest, compute_digest
+from turnlog.events.content import KEYED_DIGEST, Digest, compute_digest
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.child_events import (
     ChildOutcome,
@@ -226,11 +226,21 @@ def _find_difference(claim: ChildClaim, turns: Mapping[int, ChildTurn]) -> str:
     turn = turns.get(claim.turn)
     if claim.outcome is None:
         return _find_request_difference(claim, turn) if turn is not None else ""
-    if claim.outcome == "answered" and (turn is None or claim.text not in turn.replied):
+    if claim.outcome == "answered" and (turn is None or not _is_reply(claim.text, turn)):
         return "did not reply what its parent recorded"
     if claim.outcome in UNANSWERED_OUTCOMES and turn is not None and turn.replied:
         return f"replied, and its parent recorded that it was {claim.outcome}"
     return ""
+
+
+def _is_reply(digest: Digest | None, turn: ChildTurn) -> bool:
+    """Return whether a turn replied what its parent recorded by this digest.
+
+    A keyed one is that of a sealed text, with which no other digest can be compared.
+    """
+    if digest and digest.startswith(KEYED_DIGEST):
+        return bool(turn.replied)
+    return digest in turn.replied
 
 
 def _find_request_difference(claim: ChildClaim, turn: ChildTurn) -> str:
@@ -238,6 +248,7 @@ def _find_request_difference(claim: ChildClaim, turn: ChildTurn) -> str:
         return "was asked something else than its parent wrote"
     # A fork of the parent has the same events, under the name of another session.
     known = {_identify_input(each) for each in claim.inputs}
+    known |= {_identify_sealed_input(each) for each in claim.inputs}
     other = next((each for each in turn.inputs if _identify_input(each) not in known), None)
     if other is None:
         return ""
@@ -245,7 +256,14 @@ def _find_request_difference(claim: ChildClaim, turn: ChildTurn) -> str:
 
 
 def _identify_input(handed: ParentInput) -> tuple[str, int, int, Digest]:
+    if handed.digest.startswith(KEYED_DIGEST):
+        return _identify_sealed_input(handed)
     return handed.name, handed.turn, handed.sequence, handed.digest
+
+
+def _identify_sealed_input(handed: ParentInput) -> tuple[str, int, int, Digest]:
+    """Return what identifies an input whose digest is keyed, and compares with none."""
+    return handed.name, handed.turn, handed.sequence, KEYED_DIGEST
 
 
 def _list_events(events: Iterable[RecordedEvent], kind: type[ListedEvent]) -> Iterator[ListedEvent]:

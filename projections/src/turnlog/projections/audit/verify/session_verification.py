@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields
 from typing import Final, Literal, TypeVar
 
 from turnlog.events.chain_link import parse_chain_header
-from turnlog.events.content import Digest, compute_digest
+from turnlog.events.content import Digest, has_digest
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.tool_events import ToolCalled, ToolReturned, ToolStarted
@@ -274,7 +274,7 @@ def verify_session(
     links = tuple(verify_chain(events, undecodable, witnessed_head))
     garbled = tuple(_find_undecodable(undecodable))
     link_sequences = {each.sequence for each in links}
-    sound = {digest: text for digest, text in blobs.items() if compute_digest(text) == digest}
+    sound = {digest: text for digest, text in blobs.items() if has_digest(text, digest)}
     lost = tuple(_find_lost_blobs(events, blobs, sound))
     unreadable_sequences = {each.sequence for each in (*links, *garbled) if each.check == "log"}
     prompt_counts, unproven = verify_prompts(events, unreadable_sequences, sound, context)

@@ -10,7 +10,7 @@ that fails again returns to quarantine with its new reason.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, select, tuple_
@@ -177,14 +177,24 @@ class ReplayResult:
     """The event that stopped the session again."""
 
 
-async def replay_session(connection: AsyncConnection, tenant: str, session: str) -> ReplayResult:
-    """Fold the quarantined events of a stopped session; does nothing if there are none."""
+AttachKeys = Callable[[Sequence[RawEvent]], Awaitable[Sequence[RawEvent]]]
+"""Return events with the keys of those that are sealed."""
+
+
+async def replay_session(
+    connection: AsyncConnection, tenant: str, session: str, attach_keys: AttachKeys | None = None
+) -> ReplayResult:
+    """Fold the quarantined events of a stopped session; does nothing if there are none.
+
+    The rows have them as they are stored, so sealed ones need `attach_keys`.
+    """
     live = await projection_positions.lock_active_position(connection)
     if live is None:
         return ReplayResult(0, None)
     raws = await stopped_sessions.release_events(connection, live.build, (tenant, session))
     if not raws:
         return ReplayResult(0, None)
-    batches = await connection.run_sync(_write_events, live.build, raws)
+    opening = await attach_keys(raws) if attach_keys else raws
+    batches = await connection.run_sync(_write_events, live.build, opening)
     poisons = [poison for batch in batches for poison in batch.poisons]
     return ReplayResult(len(raws), poisons[0] if poisons else None)

@@ -120,7 +120,8 @@ def _join_proof(found: CallProofView, witness: SessionWitness) -> CallProof:
         call=found.call,
         request=found.request,
         events=tuple(
-            EventInProof(sequence=each.sequence, stored=each.stored) for each in found.events
+            EventInProof(sequence=each.sequence, stored=each.stored, key=each.key)
+            for each in found.events
         ),
         path=found.path,
     )

@@ -276,8 +276,15 @@ async def _fetch_bundle(service: ServiceClient, session: str, folder: Path) -> B
 
 def _merge_bundle_lists(lists: Sequence[BundleManifest]) -> BundleManifest:
     blobs = dict.fromkeys(digest for listed in lists for digest in listed.blobs)
-    sessions = dict.fromkeys(session for listed in lists for session in listed.sessions)
-    return lists[-1].model_copy(update={"sessions": tuple(sessions), "blobs": tuple(blobs)})
+    sessions = {one.session: one for listed in lists for one in listed.sessions}
+    blob_keys = {digest: key for listed in lists for digest, key in listed.blob_keys.items()}
+    return lists[-1].model_copy(
+        update={
+            "sessions": tuple(sessions.values()),
+            "blobs": tuple(blobs),
+            "blob_keys": blob_keys,
+        }
+    )
 
 
 async def _write_file(pieces: AsyncGenerator[bytes], to: Path) -> None:

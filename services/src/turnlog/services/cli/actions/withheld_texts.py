@@ -7,6 +7,7 @@ gateway has no route to a withheld text.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -20,19 +21,22 @@ from turnlog.events.content import Digest, decode_withheld_text
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused
 from turnlog.events.jetstream.blob_store import JetStreamBlobStore
-from turnlog.events.jetstream.jetstream_client import JetStreamLog
+from turnlog.events.jetstream.jetstream_client import JetStreamLog, add_keys
 from turnlog.events.jetstream.nats_connection import build_service_inbox, open_connection
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.store.ports import BlobStore, EventLog
 from turnlog.projections.audit.explain.part_provenance import EventRef, build_event_ref
 from turnlog.services.cli.client.service_location import READY_FILE, RunningService, locate_data
 from turnlog.services.cli.console import OutputFormat, create_output_console, print_json
+from turnlog.services.cli.environment import read_settings
 from turnlog.services.cli.options import LogTarget
 from turnlog.services.cli.views.provenance_view import render_cause
 from turnlog.services.cli.views.session_view import LABEL_WIDTH
 from turnlog.services.cli.views.text_format import escape_controls, format_digest
 from turnlog.services.cli.views.theme import BAD, MUTED, render_labelled_text
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
+from turnlog.services.platform.process_settings import AllInOneSettings
+from turnlog.services.seals.keyring_files import apply_directory_keyring, load_keyring
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,13 +54,18 @@ async def print_withheld_text(
     target: LogTarget, nats: str | None, session: str, turn: int, output: OutputFormat
 ) -> None:
     """Print the text that a rule withheld from a turn's reply."""
+    settings = read_settings(
+        AllInOneSettings, os.environ, {"data_dir": target.data_dir, "sealing": "off"}
+    )
+    settings = apply_directory_keyring(settings, creating=False)
     async with (
         _open_nats(target, nats) as url,
         open_connection(
             url, name="turnlog-audit", inbox_prefix=build_service_inbox(url)
         ) as connection,
     ):
-        log, blobs = JetStreamLog(connection=connection), JetStreamBlobStore(connection)
+        opening = add_keys(connection, load_keyring(settings))
+        log, blobs = JetStreamLog(connection=opening), JetStreamBlobStore(opening)
         found = await _load_withheld_text(
             log=log, blobs=blobs, tenant=target.tenant, session=session, turn=turn
         )

@@ -30,6 +30,7 @@ from turnlog.services.platform.process_settings import (
 from turnlog.services.platform.shutdown import Shutdown
 from turnlog.services.process_components import ProcessComponents, connect_components
 from turnlog.services.projector import main as projector
+from turnlog.services.seals.keyring_files import apply_directory_keyring
 
 CATCH_UP_SECONDS: Final = 120.0
 """Seconds that the read models get to catch up with the log."""
@@ -46,6 +47,7 @@ async def run_local_service(
     settings = read_settings(AllInOneSettings, os.environ, overrides)
     async with await NatsServer.start(NatsConfig(data_dir=data_dir, monitor=True)) as server:
         settings = apply_directory_key(settings, creating=False)
+        settings = apply_directory_keyring(settings, creating=False)
         places = (server.url, server.monitor_url)
         if with_read_models:
             await _wait_for_read_models(

@@ -21,6 +21,7 @@ from turnlog.events.jetstream.stream_setup import UNCOMPRESSED
 from turnlog.events.jetstream.stream_state import StreamLayout, fetch_stream_layout
 from turnlog.events.jetstream.work_queue import fetch_work_queue_state
 from turnlog.events.subjects import (
+    KEYS_STREAM,
     RECORD_STREAMS,
     SNAPSHOTS_STREAM,
     TOKENS_STREAM,
@@ -37,7 +38,7 @@ from turnlog.services.platform.nats_monitor import ServerFacts, fetch_servers
 from turnlog.services.platform.process_settings import ProcessSettings
 from turnlog.services.platform.secret_masking import hide_credentials
 
-STREAMS: Final = (*RECORD_STREAMS, SNAPSHOTS_STREAM, TOKENS_STREAM)
+STREAMS: Final = (*RECORD_STREAMS, SNAPSHOTS_STREAM, KEYS_STREAM, TOKENS_STREAM)
 
 _RESTART_FIX: Final = "restart it in good order (SIGTERM), one server after the other"
 

@@ -23,6 +23,7 @@ from turnlog.events.model.turn_events import (
     TurnQueued,
     TurnSubmitted,
 )
+from turnlog.events.seals.sealed_payload import get_box_key
 from turnlog.projections.audit.record.event_queries import find_call
 from turnlog.projections.audit.record.prompt_readback import list_referenced_blobs
 from turnlog.projections.audit.verify.hash_chain import format_root, parse_digest
@@ -85,10 +86,17 @@ def _build_proof(
         call=fixed.call,
         turn=fixed.turn,
         request=encode_canonical(request.encode_plain()),
-        events=tuple(
-            ProvenEvent(sequence=each.sequence, stored=each.stored.decode()) for each in own
-        ),
+        events=tuple(map(_build_proven_event, own)),
         path=tuple(node.hex() for node in path),
+    )
+
+
+def _build_proven_event(recorded: RecordedEvent) -> ProvenEvent:
+    key = get_box_key(recorded.stored)
+    return ProvenEvent(
+        sequence=recorded.sequence,
+        stored=recorded.stored.decode(),
+        key=key.hex() if key else None,
     )
 
 

@@ -425,7 +425,7 @@ def _is_wanted(name: str, names: Collection[str] | None) -> bool:
 def _format_event(event: RecordedEvent, redacted: RedactedTurns | None) -> bytes:
     """Return an event as this reader gets it; a redaction applies to what follows it."""
     if redacted is None:
-        return event.stored
+        return event.opened_bytes
     redacted.apply_event(event)
     return redacted.format_for_reader(event)
 

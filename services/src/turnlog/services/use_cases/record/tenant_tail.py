@@ -101,7 +101,7 @@ class TailEvent:
             return None
         if redacted is None:
             if self._stored_form is None:
-                self._stored_form = self._create_form(event, event.stored)
+                self._stored_form = self._create_form(event, event.opened_bytes)
             return self._stored_form
         redacted.apply_event(event)
         made_by = (redacted, redacted.count_redactions(event.session))

@@ -24,13 +24,14 @@ from turnlog.events.model.call_events import AttemptFault, AttemptStarted, Conte
 from turnlog.events.model.manifest import Manifest
 from turnlog.events.model.tool_events import ToolReturned
 from turnlog.events.model.turn_events import FILTER_REASONS
-from turnlog.events.store.ports import BlobStore
+from turnlog.events.store.ports import TurnBlobStore
 from turnlog.projections.prompt.budget.budget_error import BudgetExceeded
 from turnlog.projections.prompt.sources.offered_tools import list_own_names
 from turnlog.projections.session.commands import AttemptRef, CompleteTurn
 from turnlog.projections.session.next_call import SIDE_STAGES
 from turnlog.projections.session.open_turn import AnswerRejection, OpenTurn
 from turnlog.projections.session.rules.attempt_events import UNKNOWN_USAGE
+from turnlog.projections.session.rules.event_leaves import list_work_leaves
 from turnlog.projections.session.rules.outcome_commands import (
     OVERDUE_FAULT,
     ROUNDS_FAULT,
@@ -187,7 +188,7 @@ class OutcomeRecorder:
     """Records how attempts end."""
 
     sessions: CommandHandler
-    blobs: BlobStore
+    blobs: TurnBlobStore
     pricing: AttemptPricing
     jitter: Callable[[], float] = random.random
     draw_bytes: Callable[[int], bytes] = secrets.token_bytes
@@ -367,7 +368,9 @@ class OutcomeRecorder:
         parts = (encode_canonical(each.model_dump()) for each in active.progress.parts)
         text = "\n".join([active.text, *(call.arguments for call in requested), *reasoning, *parts])
         stored = encode_withheld_text(text, self.draw_bytes(32))
-        blob = await self.blobs.put_blob(active.context.tenant, stored)
+        context = active.context
+        leaves = list_work_leaves(context.state, context.attempt.turn)
+        blob = await self.blobs.put_turn_blob(context.tenant, stored, leaves)
         return AnswerRefused(violation.reason, violation.rule, blob)
 
     def _find_failure_outcome(

@@ -22,7 +22,7 @@ from turnlog.events.errors import Refused
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.manifest import Manifest
 from turnlog.events.model.prompt_events import PromptFile, ProviderPrompts
-from turnlog.events.store.ports import BlobStore
+from turnlog.events.store.ports import TurnBlobStore
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.layer_specs import (
     FileLayer,
@@ -117,7 +117,7 @@ class CallContextBuilder:
 
     sessions: CommandHandler
     blueprints: BlueprintStore
-    blobs: BlobStore
+    blobs: TurnBlobStore
     library: BlueprintFolders
     prompt_inputs: PromptInputLoader
     default_model: str

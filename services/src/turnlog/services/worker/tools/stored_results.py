@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from turnlog.events.codec import MAX_EVENT_BYTES
 from turnlog.events.content import Digest
 from turnlog.events.model.tool_events import ToolReturned, WholeResult
+from turnlog.events.seals.leaf_sets import SEALED_BYTES, LeafSets
 from turnlog.events.store.media_chunks import iterate_bytes
-from turnlog.events.store.ports import BlobStore, MediaStore
+from turnlog.events.store.ports import BlobStore, MediaStore, TurnBlobStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +33,13 @@ class StoredResult:
         return f"\n(only this much of {self.whole.size} bytes; the whole is kept as {self.digest})"
 
 
-async def store_result(blobs: BlobStore, media: MediaStore, tenant: str, text: str) -> StoredResult:
-    """Store the text of a result."""
+async def store_result(
+    blobs: TurnBlobStore, media: MediaStore, tenant: str, text: str, leaves: LeafSets | None
+) -> StoredResult:
+    """Store the text of a result, sealed under these keys if a message can hold it."""
     data = text.encode()
-    if len(data) <= MAX_EVENT_BYTES:
-        return StoredResult(await blobs.put_blob(tenant, data), None)
+    if len(data) <= MAX_EVENT_BYTES - (SEALED_BYTES if leaves else 0):
+        return StoredResult(await blobs.put_turn_blob(tenant, data, leaves), None)
     stored = await media.put_media(tenant, iterate_bytes(data), most_bytes=len(data))
     return StoredResult(stored.digest, WholeResult(digest=stored.digest, size=stored.size))
 

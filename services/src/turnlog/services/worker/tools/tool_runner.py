@@ -27,7 +27,7 @@ from turnlog.events.model.tool_events import (
     ToolReturned,
     ToolsSnapshotted,
 )
-from turnlog.events.store.ports import BlobStore
+from turnlog.events.store.ports import TurnBlobStore
 from turnlog.events.tokens import ToolRequest
 from turnlog.projections.blueprint.bounded_json import parse_tool_arguments
 from turnlog.projections.blueprint.schema.tool_specs import ToolsSpec
@@ -37,6 +37,7 @@ from turnlog.projections.quotas.media_limits import MediaLimitReached
 from turnlog.projections.session.commands import ReturnTool, SnapshotTools, StartTool
 from turnlog.projections.session.open_turn import is_before_first_call, list_pending_tools
 from turnlog.projections.session.rules.attempt_events import find_claimed_turn
+from turnlog.projections.session.rules.event_leaves import list_work_leaves
 from turnlog.projections.session.rules.steps.approval_rules import (
     EDITED_NOTE,
     apply_edit,
@@ -106,7 +107,7 @@ class ToolRunner:
     """Pins and runs the tools of turns."""
 
     sessions: CommandHandler
-    blobs: BlobStore
+    blobs: TurnBlobStore
     servers: ToolServers
     tool_snapshots: ToolSnapshots
     report_run: Callable[[str], Awaitable[None]]
@@ -243,7 +244,7 @@ class ToolRunner:
             taken = round((clock.time() - since) * 1000)
             await share.reserve(max(answered.size, share.size))
             answered = await self._guard_answer(answered)
-            returned = await self._build_return(state.tenant, run, answered, spec)
+            returned = await self._build_return(state, run, answered, spec)
         return returned.model_copy(update={"milliseconds": taken})
 
     async def _guard_answer(self, answered: ToolAnswer) -> ToolAnswer:
@@ -288,17 +289,18 @@ class ToolRunner:
         )
 
     async def _build_return(
-        self, tenant: str, run: ToolRun, answered: ToolAnswer, spec: ToolsSpec
+        self, state: SessionState, run: ToolRun, answered: ToolAnswer, spec: ToolsSpec
     ) -> ToolReturned:
-        called, pin = run.called, run.pin
-        media = self.sessions.texts.media.store
+        called, pin, tenant = run.called, run.pin, state.tenant
+        media, leaves = self.sessions.texts.media.store, list_work_leaves(state, run.called.turn)
+        store = partial(store_result, blobs=self.blobs, media=media, tenant=tenant, leaves=leaves)
         try:
-            stored = await store_result(self.blobs, media, tenant, answered.text)
+            stored = await store(text=answered.text)
         except MediaLimitReached as reached:
             answered = _replace_result(
                 answered, f"its result was not stored: {reached.detail}", pin
             )
-            stored = await store_result(self.blobs, media, tenant, answered.text)
+            stored = await store(text=answered.text)
         text, outcome = answered.text, _find_outcome(answered, pin)
         may_be_done = answered.unsure and pin.kind == "tool"
         request = ToolRequest(id=called.id, tool=called.tool, arguments=called.arguments)

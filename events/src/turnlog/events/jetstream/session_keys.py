@@ -1,0 +1,249 @@
+"""The keys of sealed sessions: one record for each session in the stream KEYS, and who opens by it.
+
+A record is stored before the session is opened and holds the tree of its keys, wrapped under the
+keyring. Only its last value is kept, so that a later one can lack keys which this one has. Whatever
+a process reads on its connection passes here: the bytes of a sealed event get their key, and all
+others are left as they are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import re
+import secrets
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final
+
+from nats.js.api import Header
+
+from turnlog.events.content import KEYED_DIGEST, Digest
+from turnlog.events.errors import Corrupt
+from turnlog.events.jetstream.blob_store import BLOB_EXISTS_CODE, BLOB_IN_FLIGHT_CODE
+from turnlog.events.jetstream.direct_get import get_last_message
+from turnlog.events.jetstream.js_api import JsApiError, PublishAck, request_json
+from turnlog.events.jetstream.nats_connection import NatsConnection, wait_backoff
+from turnlog.events.seals.boxes import BoxAltered, open_box, seal_box
+from turnlog.events.seals.event_boxes import EventSeal
+from turnlog.events.seals.key_tree import (
+    KEY_BYTES,
+    KeyTree,
+    LeafErased,
+    derive_box_key,
+)
+from turnlog.events.seals.keyrings import KeyringUnfit, SealKeyring
+from turnlog.events.seals.leaf_sets import SEALED_TEXT, LeafSets, format_leaves, parse_leaves
+from turnlog.events.seals.sealed_payload import SealedPayload, parse_sealed_header
+from turnlog.events.subjects import (
+    BLOBS_STREAM,
+    KEYS_STREAM,
+    build_blob_subject,
+    build_key_subject,
+)
+
+MAX_CACHED_RECORDS: Final = 4_096
+"""Sessions whose keys a process holds in memory."""
+
+MAX_KEY_REQUESTS: Final = 64
+"""Concurrent requests for records."""
+
+_log = logging.getLogger(__name__)
+
+_RECORD: Final = re.compile(rb"turnlog-keys 1 ([1-9][0-9]{0,8})\n")
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRecord:
+    """The keys of a session as they are stored."""
+
+    tree: KeyTree
+    generation: int
+    """The generation that they are wrapped under."""
+
+
+@dataclass(frozen=True, slots=True)
+class _NoKey:
+    """Why the key of a box is not there."""
+
+    fault: str = ""
+    """Empty if it was erased."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class SessionKeys:
+    """The keys of all sealed sessions that a keyring has."""
+
+    connection: NatsConnection
+    keyring: SealKeyring
+    _records: OrderedDict[tuple[str, str], KeyRecord] = field(
+        default_factory=OrderedDict[tuple[str, str], KeyRecord]
+    )
+    _noted: set[str] = field(default_factory=set[str])
+    """What of the keyring was logged."""
+
+    async def create_record(self, tenant: str, session: str) -> int:
+        """Store new keys for a session, unless it has some; return their generation."""
+        tree, generation = KeyTree.create(secrets.token_bytes(KEY_BYTES)), self.keyring.generation
+        wrapped = self.keyring.wrap_keys(tenant, generation, tree.encode())
+        stored = b"turnlog-keys 1 %d\n" % generation + wrapped
+        subject = build_key_subject(tenant, session)
+        await self._store_first(subject, stored)
+        record = await self.find_record(tenant, session)
+        if record is None:
+            raise Corrupt(f"keys of session {session}", "they were stored and are gone")
+        return record.generation
+
+    async def _store_first(self, subject: str, stored: bytes) -> None:
+        """Store a record unless there is one, or another writer is about to store one."""
+        failures = 0
+        while True:
+            try:
+                await request_json(
+                    connection=self.connection,
+                    subject=subject,
+                    reply_type=PublishAck,
+                    payload=stored,
+                    headers={Header.EXPECTED_LAST_SUBJECT_SEQUENCE.value: "0"},
+                )
+            except JsApiError as denied:
+                if denied.code == BLOB_EXISTS_CODE:
+                    return
+                if denied.code != BLOB_IN_FLIGHT_CODE:
+                    raise
+                failures += 1
+                await wait_backoff(failures)
+            else:
+                return
+
+    async def has_record(self, tenant: str, session: str) -> bool:
+        """Return whether a session has keys."""
+        return await self.find_record(tenant, session) is not None
+
+    async def find_record(self, tenant: str, session: str) -> KeyRecord | None:
+        """Return the keys of a session; None if it has none. Raises `Corrupt` for broken ones."""
+        known = self._records.get((tenant, session))
+        if known is not None:
+            self._records.move_to_end((tenant, session))
+            return known
+        subject = build_key_subject(tenant, session)
+        found = await get_last_message(self.connection, KEYS_STREAM, subject)
+        if found is None:
+            found = await get_last_message(self.connection, KEYS_STREAM, subject, leader=True)
+        if found is None:
+            return None
+        record = self._decode_record(tenant, session, found.payload)
+        self._records[tenant, session] = record
+        while len(self._records) > MAX_CACHED_RECORDS:
+            self._records.popitem(last=False)
+        return record
+
+    def _decode_record(self, tenant: str, session: str, stored: bytes) -> KeyRecord:
+        start = _RECORD.match(stored)
+        if start is None:
+            raise Corrupt(f"keys of session {session}", "they are no record of this release")
+        generation = int(start[1])
+        keys = self.keyring.unwrap_keys(tenant, generation, stored[start.end() :])
+        return KeyRecord(KeyTree.decode(keys), generation)
+
+    async def attach_key(self, stored: bytes) -> bytes:
+        """Return stored bytes with the key of their box, if they are a sealed event."""
+        header = parse_sealed_header(stored)
+        if header is None:
+            return stored
+        try:
+            found = await self._find_box_key(header.tenant, header.leaves)
+        except KeyringUnfit as error:
+            self._note_unfit(error)
+            return stored  # As without a keyring: nothing is lost, and another one opens it.
+        if isinstance(found, _NoKey):
+            return SealedPayload(stored, None, found.fault)
+        return SealedPayload(stored, found)
+
+    def _note_unfit(self, error: KeyringUnfit) -> None:
+        if error.detail not in self._noted:
+            self._noted.add(error.detail)
+            _log.error("keyring-unfit: %s", error.detail)
+
+    async def attach_keys(self, stored: Iterable[bytes]) -> list[bytes]:
+        """Return all of these with their keys."""
+        made: list[bytes] = []
+        rest = iter(stored)
+        while page := list(islice(rest, MAX_KEY_REQUESTS)):
+            made += await asyncio.gather(*map(self.attach_key, page))
+        return made
+
+    async def _find_box_key(
+        self, tenant: str, name: str, purpose: bytes = b"box"
+    ) -> bytes | _NoKey:
+        leaves = parse_leaves(name)
+        if leaves is None:
+            return _NoKey("it names no keys")
+        keys: list[bytes] = []
+        for session in sorted(leaves):
+            try:
+                record = await self.find_record(tenant, session)
+            except KeyringUnfit:
+                raise
+            except Corrupt as error:
+                return _NoKey(f"{error.where}: {error.detail}")
+            if record is None:
+                return _NoKey(f"the record with the keys of session {session} is missing")
+            try:
+                keys += [record.tree.derive_leaf(leaf) for leaf in sorted(leaves[session])]
+            except LeafErased:
+                return _NoKey()
+        return derive_box_key(keys, purpose)
+
+    async def find_event_seal(self, tenant: str, leaves: LeafSets) -> EventSeal:
+        """Return what seals an event under these leaves; raises `Corrupt` without their keys."""
+        name = format_leaves(leaves)
+        return EventSeal(key=await self._require_box_key(tenant, name), leaves=name)
+
+    async def _require_box_key(self, tenant: str, name: str, purpose: bytes = b"box") -> bytes:
+        key = await self._find_box_key(tenant, name, purpose)
+        if isinstance(key, _NoKey):
+            raise Corrupt(f"keys {name}", key.fault or "they were erased")
+        return key
+
+    async def compute_digest(self, tenant: str, leaves: LeafSets, data: bytes) -> Digest:
+        """Return the keyed digest of a text, from which nobody guesses it without the keys."""
+        key = await self._require_box_key(tenant, format_leaves(leaves), b"digest")
+        return f"{KEYED_DIGEST}{hmac.digest(key, data, 'sha256').hex()}"
+
+    async def find_digest_key(self, tenant: str, digest: Digest) -> bytes:
+        """Return the key of the digest of a sealed blob; raises `Corrupt` without it."""
+        subject = build_blob_subject(tenant, digest)
+        found = await get_last_message(self.connection, BLOBS_STREAM, subject, leader=True)
+        start = SEALED_TEXT.match(found.payload) if found else None
+        if start is None:
+            raise Corrupt(f"blob {digest}", "it is gone")
+        return await self._require_box_key(tenant, start[1].decode(), b"digest")
+
+    async def seal_text(self, tenant: str, leaves: LeafSets, name: str, data: bytes) -> bytes:
+        """Return a text as it is stored under a name."""
+        sealed_of = format_leaves(leaves)
+        key = await self._require_box_key(tenant, sealed_of)
+        start = b"turnlog-sealed 1 %b\n" % sealed_of.encode()
+        return start + seal_box(key, _build_text_place(tenant, name), data)
+
+    async def open_text(self, tenant: str, name: str, stored: bytes) -> bytes | None:
+        """Return a text that was sealed under a name, or None if it was altered.
+
+        Raises `Corrupt` if its keys are lost or erased.
+        """
+        start = SEALED_TEXT.match(stored)
+        if start is None:
+            return None
+        key = await self._require_box_key(tenant, start[1].decode())
+        try:
+            return open_box(key, _build_text_place(tenant, name), stored[start.end() :])
+        except BoxAltered:
+            return None
+
+
+def _build_text_place(tenant: str, name: str) -> bytes:
+    return f"text {tenant} {name}".encode()

@@ -1,0 +1,62 @@
+"""Boxes: bytes that are encrypted and bound to their place, with AES-256-GCM.
+
+The nonce follows from the key, the place and what is encrypted, so that the same words at the same
+place give the same bytes, and a retry needs no chance. Two boxes have one nonce only if they are
+the same box.
+"""
+
+from __future__ import annotations
+
+import hmac
+import zlib
+from typing import Final
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+NONCE_BYTES: Final = 12
+
+_STORED: Final = b"\x00"
+
+_PACKED: Final = b"\x01"
+
+LEAST_PACKED_BYTES: Final = 200
+"""What is shorter does not become smaller by packing it."""
+
+MAX_OPENED_BYTES: Final = 64 * 1024 * 1024
+"""Most bytes that a box opens to."""
+
+
+class BoxAltered(Exception):
+    """The box is not what was sealed under this key at this place."""
+
+
+def seal_box(key: bytes, place: bytes, data: bytes) -> bytes:
+    """Return data packed and encrypted; only the same key and place open it."""
+    packed = zlib.compress(data, 6) if len(data) >= LEAST_PACKED_BYTES else data
+    body = _PACKED + packed if len(packed) < len(data) else _STORED + data
+    message = len(place).to_bytes(4) + place + body
+    nonce = hmac.digest(_derive_nonce_key(key), message, "sha256")[:NONCE_BYTES]
+    return nonce + AESGCM(key).encrypt(nonce, body, place)
+
+
+def _derive_nonce_key(key: bytes) -> bytes:
+    return hmac.digest(key, b"turnlog nonce", "sha256")
+
+
+def open_box(key: bytes, place: bytes, box: bytes) -> bytes:
+    """Return what was sealed; raises `BoxAltered`."""
+    try:
+        body = AESGCM(key).decrypt(box[:NONCE_BYTES], box[NONCE_BYTES:], place)
+    except (InvalidTag, ValueError) as error:
+        raise BoxAltered from error
+    if body[:1] != _PACKED:
+        return body[1:]
+    unpacker = zlib.decompressobj()
+    try:
+        data = unpacker.decompress(body[1:], MAX_OPENED_BYTES)
+    except zlib.error as error:
+        raise BoxAltered from error
+    if not unpacker.eof:
+        raise BoxAltered
+    return data

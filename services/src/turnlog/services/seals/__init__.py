@@ -1,0 +1,1 @@
+"""Sealing in the services: the keyring of an installation, and what seals what is appended."""

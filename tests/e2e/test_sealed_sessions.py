@@ -1,0 +1,195 @@
+"""Sealed sessions: no file of the store has what people and models say, and every reader has it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from pathlib import Path
+from subprocess import run
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from tests.agent_programs.agent_service import (
+    answer_with_plan,
+    answer_with_text,
+    answer_with_tool_calls,
+)
+from tests.support.processes.live_service import TENANT
+from tests.support.processes.process_host import ProcessHost
+from tests.support.processes.turnlog_up import TurnlogUp, run_turnlog_up
+from tests.support.servers.openai_server import OpenAIServer
+from turnlog.events.content import PlainText
+from turnlog.events.errors import KeyringMissing
+from turnlog.events.jetstream.jetstream_client import build_client
+from turnlog.events.model.memory_events import HistorySummarised
+from turnlog.services.bundle.bundle_unpacking import unpack_bundle
+from turnlog.services.seals.keyring_files import KEYRING_FILE
+
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.slow("a service and a tool server start"),
+]
+
+SERVER = ("-m", "tests.support.servers.mcp_http_server")
+
+SUMMARISING_TURN = 7
+"""The turn of long ones before which the shipped `uderia` summarises the first."""
+
+MARKER = "qvxmarker"
+"""What every text of these sessions has in it, and nothing else."""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def sealed_up(host: ProcessHost) -> AsyncIterator[TurnlogUp]:
+    file = host.folder / "mcp.json"
+    server = {"command": sys.executable, "args": [*SERVER, "--stdio"], "cwd": str(Path.cwd())}
+    file.write_text(json.dumps({"mcpServers": {"far": server}}))
+    variables = {"TURNLOG_TOOLS": str(file), "TURNLOG_SEALING": "on"}
+    async with run_turnlog_up(host, variables=variables) as up:
+        yield up
+
+
+async def run_tool_session(up: TurnlogUp, provider: OpenAIServer) -> str:
+    """Run two turns, one with a tool, in which a marker goes in by every way."""
+    form = {
+        "blueprint": "uderia",
+        "profile": "tool_enabled",
+        "title": f"{MARKER} title",
+        "labels": [f"{MARKER}-label"],
+        "metadata": {"note": f"{MARKER} metadata"},
+    }
+    opened = await up.service.http.post("/v1/sessions", json=form)
+    session = str(opened.json()["session"])
+    provider.queue_behaviours(
+        answer_with_plan((f"{MARKER} goal", ["far_fail"])),
+        answer_with_tool_calls(("far_fail", {"why": f"{MARKER} result"})),
+        answer_with_tool_calls(("far_rows", {"count": 3})),
+        answer_with_text(f"{MARKER} reply"),
+    )
+    await up.service.run_turn(session, f"{MARKER} question")
+    provider.queue_behaviours(answer_with_plan(), answer_with_text(f"{MARKER} second reply"))
+    turn = await up.service.run_turn(session, f"{MARKER} second question")
+    assert turn["status"] == "completed", turn
+    return session
+
+
+def list_files_with(folder: Path, words: bytes) -> Iterator[str]:
+    """Yield the files below a folder that have these words."""
+    for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+        if words in file.read_bytes():
+            yield file.relative_to(folder).as_posix()
+
+
+async def require_verified(up: TurnlogUp, session: str) -> None:
+    report = await up.service.get_json(f"/v1/sessions/{session}/verify")
+    assert (report["verified"], report["reproduction"]) == (True, "reproduced"), report
+
+
+async def test_words_of_a_sealed_session_are_in_no_file_of_the_store_and_every_reader_has_them(
+    sealed_up: TurnlogUp, provider: OpenAIServer, tmp_path: Path
+) -> None:
+    service, data = sealed_up.service, sealed_up.ready_file.parent
+    session = await run_tool_session(sealed_up, provider)
+    history = await service.get_json(f"/v1/sessions/{session}/history")
+    assert [turn["reply"] for turn in history["turns"]] == [
+        f"{MARKER} reply",
+        f"{MARKER} second reply",
+    ]
+    events = (await service.get_json(f"/v1/sessions/{session}/events"))["events"]
+    assert events[0]["data"]["title"] == {"text": f"{MARKER} title"}
+    assert events[0]["data"]["sealed_under"] == 1
+    assert not any("sealed" in event for event in events)
+    call = (await service.list_calls(session))[-1]["call"]
+    prompt = await service.get_json(f"/v1/sessions/{session}/calls/{call}/prompt")
+    assert prompt["messages"] == provider.exchanges[-1].body["messages"]
+    why = await service.get_json(f"/v1/sessions/{session}/calls/{call}/why")
+    assert why["said"]["text"] == f"{MARKER} second question"
+    await require_verified(sealed_up, session)
+
+    fork = (
+        await service.http.post(f"/v1/sessions/{session}/fork", json={"at": len(events)})
+    ).json()["session"]
+    provider.queue_behaviours(answer_with_plan(), answer_with_text(f"{MARKER} forked reply"))
+    await service.run_turn(fork, f"{MARKER} forked question")
+    await require_verified(sealed_up, fork)
+
+    assert list(list_files_with(data / "jetstream", MARKER.encode())) == []
+    keyring = data / KEYRING_FILE
+    assert keyring.stat().st_mode & 0o777 == 0o600
+    assert list(list_files_with(data / "jetstream", keyring.read_bytes().split()[1])) == []
+
+    for each in (session, fork):
+        exported = await service.http.get(f"/v1/sessions/{each}/export?format=bundle")
+        check_bundle(exported.content, tmp_path / each, each)
+
+
+async def test_summary_of_sealed_turns_is_sealed_and_its_prompts_read_back(
+    sealed_up: TurnlogUp, provider: OpenAIServer
+) -> None:
+    service = sealed_up.service
+    session = await service.open_session("uderia")
+    topics = ("tide", "berth", "crew", "fare", "wind", "fog", "rope")
+    for number, topic in enumerate(topics, 1):
+        summary = [answer_with_text(f"{MARKER} summary")] if number == SUMMARISING_TURN else []
+        reply = f"{MARKER} reply {number}:" + f" {topic}" * 530
+        provider.queue_behaviours(*summary, answer_with_text(reply))
+        turn = await service.run_turn(session, f"{MARKER} asks of {topic}")
+        assert turn["status"] == "completed", turn
+    (summarised,) = await service.list_events_of_type(
+        session, HistorySummarised, turn=SUMMARISING_TURN
+    )
+    assert summarised.summary == PlainText(text=f"{MARKER} summary")
+    call = (await service.list_calls(session))[-1]["call"]
+    prompt = await service.get_json(f"/v1/sessions/{session}/calls/{call}/prompt")
+    assert prompt["messages"] == provider.exchanges[-1].body["messages"]
+    assert f"{MARKER} summary" in str(prompt["messages"])
+    await require_verified(sealed_up, session)
+    withheld = {"turn": 2, "reason": f"{MARKER} reason"}
+    answer = await service.http.post(f"/v1/sessions/{session}/redactions", json=withheld)
+    assert answer.is_success, answer.text
+    events = (await service.get_json(f"/v1/sessions/{session}/events"))["events"]
+    assert f"{MARKER} reply 2:" not in json.dumps(events)
+    stored = await service.get_json(f"/v1/sessions/{session}/events", stored="true")
+    assert f"{MARKER} reply 2:" in json.dumps(stored["events"])
+    await require_verified(sealed_up, session)
+    assert list(list_files_with(sealed_up.ready_file.parent / "jetstream", MARKER.encode())) == []
+
+
+def check_bundle(packed: bytes, folder: Path, session: str) -> None:
+    """Verify a bundle with its own verifier, and one of whose events the box was altered."""
+    folder.mkdir()
+    zipped = folder / "bundle.zip"
+    zipped.write_bytes(packed)
+    unpack_bundle(zipped, folder / "bundle")
+    stored = folder / "bundle/sessions" / f"{session}.ndjson"
+    assert MARKER.encode() not in stored.read_bytes()
+    assert run_verifier(folder / "bundle") == (6, "UNWITNESSED")
+    manifest = folder / "bundle/manifest.json"
+    listed: dict[str, Any] = json.loads(manifest.read_bytes())
+    keys = listed["sessions"][0]["keys"]
+    first, second, *_ = keys
+    keys[first], keys[second] = keys[second], keys[first]
+    manifest.write_text(json.dumps(listed))
+    assert run_verifier(folder / "bundle") == (5, "NOT VERIFIED")
+
+
+def run_verifier(folder: Path) -> tuple[int, str]:
+    """Run the verifier of a bundle; return its exit code and its verdict."""
+    words = [sys.executable, "-I", "verify.py"]
+    done = run(words, cwd=folder, capture_output=True, check=False, text=True)
+    return done.returncode, done.stdout.splitlines()[-1]
+
+
+async def test_reader_without_the_keyring_says_which_setting_it_lacks(
+    sealed_up: TurnlogUp,
+) -> None:
+    session = await sealed_up.service.open_session()
+    opening = sealed_up.service.nats
+    assert await opening.log.read_last_event(TENANT, session)
+    plain = build_client(replace(opening.connection, keys=None))
+    with pytest.raises(KeyringMissing, match="set TURNLOG_KEYRING to the file with the keys"):
+        await plain.log.read_last_event(TENANT, session)

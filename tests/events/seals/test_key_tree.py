@@ -1,0 +1,89 @@
+"""The keys of a session: which leaves follow from what is left after some were removed."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turnlog.events.errors import Corrupt, Refused
+from turnlog.events.seals.key_tree import (
+    LEAF_COUNT,
+    TREE_DEPTH,
+    KeyTree,
+    LeafErased,
+    derive_box_key,
+    get_text_leaf,
+    get_work_leaf,
+)
+
+ROOT = bytes(range(32))
+
+NEAR = st.integers(0, 40)
+FAR = st.integers(0, LEAF_COUNT - 1)
+LEAVES = st.lists(NEAR | FAR, max_size=12)
+
+
+def is_derivable(tree: KeyTree, leaf: int) -> bool:
+    try:
+        return tree.derive_leaf(leaf) == KeyTree.create(ROOT).derive_leaf(leaf)
+    except LeafErased:
+        return False
+
+
+@given(LEAVES, LEAVES, LEAVES)
+def test_after_any_punctures_exactly_the_other_leaves_are_derived_and_with_the_same_keys(
+    first: list[int], second: list[int], others: list[int]
+) -> None:
+    tree = KeyTree.create(ROOT).remove_leaves(first)
+    tree = KeyTree.decode(tree.encode()).remove_leaves(second)
+    gone = {*first, *second}
+    neighbours = {leaf ^ bit for leaf in gone for bit in (1, 2, 1 << 20)}
+    for leaf in {*gone, *others, *neighbours}:
+        assert is_derivable(tree, leaf) == (leaf not in gone)
+    again = KeyTree.decode(tree.encode())
+    assert again.nodes == tree.nodes
+    assert ROOT not in tree.nodes.values() or not gone
+
+
+@given(st.lists(FAR, max_size=30))
+def test_no_node_that_is_left_is_above_or_at_a_removed_leaf(leaves: list[int]) -> None:
+    tree = KeyTree.create(ROOT).remove_leaves(leaves)
+    for depth, number in tree.nodes:
+        assert not any(leaf >> TREE_DEPTH - depth == number for leaf in leaves)
+
+
+def test_sizes_of_records_are_those_that_erasure_is_planned_with() -> None:
+    whole = KeyTree.create(ROOT)
+    assert len(whole.encode()) == 37
+    assert len(whole.remove_leaves([77]).encode()) == 757
+    # A run of removed leaves leaves no more than a path behind.
+    assert len(whole.remove_leaves(range(500)).nodes) <= TREE_DEPTH
+    scattered = whole.remove_leaves(
+        int(sha256(b"%d" % n).hexdigest(), 16) % 4_000 for n in range(100)
+    )
+    assert len(scattered.encode()) < 20_000
+
+
+def test_leaves_of_turns_differ_and_a_turn_beyond_the_tree_is_refused() -> None:
+    leaves = [0, *(get(turn) for turn in (1, 2, 3) for get in (get_text_leaf, get_work_leaf))]
+    assert leaves == [0, 2, 3, 4, 5, 6, 7]
+    get_work_leaf(LEAF_COUNT // 2 - 1)
+    with pytest.raises(Refused, match="at most 1,048,575 turns"):
+        get_text_leaf(LEAF_COUNT // 2)
+
+
+def test_bytes_that_are_no_tree_are_corrupt() -> None:
+    encoded = KeyTree.create(ROOT).encode()
+    for broken in (b"", encoded[:-1], b"\2" + encoded[1:]):
+        with pytest.raises(Corrupt, match="no tree of keys"):
+            KeyTree.decode(broken)
+
+
+def test_key_of_a_box_needs_all_keys_it_follows_from_in_their_order() -> None:
+    one, two = bytes(32), bytes([1]) * 32
+    keys = {derive_box_key(each) for each in ([one], [two], [one, two], [two, one])}
+    keys.add(derive_box_key([one], b"digest"))
+    assert len(keys) == 5
