@@ -259,6 +259,7 @@ async def test_client_manages_knowledge_quotas_and_usage(
         [True],
         [["1.1", True, 0]],
         [[True, "read"]],
+        ["1.1", True, True, "sha256:"],
         0,
         [1, ["typescript/ann"]],
         ["quota-exceeded", "input_tokens"],

@@ -134,6 +134,8 @@ async function share(): Promise<void> {
   await opened.endSharing(`${user}/bo`);
   await opened.shareSession(`${user}/bo`);
   print((await opened.fetchState()).shares.map((share) => [share.user === `${user}/bo`, share.access]));
+  const proof = await opened.fetchProof("1.1", sequence);
+  print([proof.call, proof.sequence === sequence, proof.events.length > 0, proof.root.slice(0, 7)]);
   const looks = await turnlog.withReason("Prüfung").listReads({ session: opened.session, what: "prompt" });
   print(looks.reads.length);
   const { total, groups } = await turnlog.fetchUsage({ user, group_by: "user" });

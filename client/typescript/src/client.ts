@@ -10,6 +10,7 @@ import { sendUpload } from "./uploads.js";
 
 type Schemas = components["schemas"];
 export type BlobAnswer = Schemas["StoredBlobView"];
+export type CallProofAnswer = Schemas["CallProofView"];
 export type CommandAnswer = Schemas["CommandResult"];
 export type ExclusionPreviewAnswer = Schemas["ExclusionPreviewView"];
 export type HistoryAnswer = Schemas["HistoryView"];
@@ -623,6 +624,12 @@ export class SessionClient {
   /** Return when a prompt is next cut or summarised, by which rule, and how sure that is. */
   fetchForecast(): Promise<ForecastAnswer> {
     return this.turnlog.send({ method: "GET", path: `${this.path}/forecast` });
+  }
+
+  /** Return the proof that a call is among the first events of the session, by default all. */
+  fetchProof(call: string, sequence?: number): Promise<CallProofAnswer> {
+    const path = `${this.path}/calls/${encodeURIComponent(call)}/proof`;
+    return this.turnlog.send({ method: "GET", path, query: { sequence } });
   }
 
   /** Cancel the open turn, or a queued one. */

@@ -32,8 +32,8 @@ from turnlog.projections.audit.verify.signed_checkpoints import (
 )
 from turnlog.services.audit.checkpoint_signatures import sign_checkpoint
 from turnlog.services.bundle.proof_verifier import verify_proof
-from turnlog.services.cli.actions.checkpoint_files import load_signed_checkpoint
 from turnlog.services.cli.actions.proof_files import ProofFiles, create_proof_file
+from turnlog.services.cli.checkpoints.checkpoint_files import load_signed_checkpoint
 from turnlog.services.cli.client.verification_reads import fetch_checkpoint
 
 KEY = Ed25519PrivateKey.generate()

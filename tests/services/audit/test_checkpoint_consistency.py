@@ -34,7 +34,7 @@ from turnlog.services.audit.checkpoint_signatures import sign_checkpoint
 from turnlog.services.bundle.check_lines import encode_canonical
 from turnlog.services.bundle.consistency_verifier import verify_consistency
 from turnlog.services.bundle.merkle_paths import summarise_heads
-from turnlog.services.cli.actions.checkpoint_files import (
+from turnlog.services.cli.checkpoints.checkpoint_files import (
     CheckpointFiles,
     create_checkpoint_file,
     sign_continued_checkpoint,

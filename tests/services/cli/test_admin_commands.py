@@ -8,6 +8,7 @@ import socket
 import sqlite3
 import subprocess
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -204,6 +205,17 @@ def test_doctor_reports_a_log_without_signed_checkpoint_and_names_the_command(
     assert (found.verdict, "turnlog checkpoint FILE" in found.fix) == ("wary", True)
     load_or_create_key(tmp_path / KEY_FILE)
     assert setup_checks.check_checkpoints(tmp_path).verdict == "good"
+
+
+def test_doctor_says_when_the_last_checkpoint_of_the_configured_folder_was_taken(
+    tmp_path: Path,
+) -> None:
+    found = setup_checks.check_checkpoint_folder(tmp_path)
+    assert (found.verdict, "checkpoint --every" in found.fix) == ("wary", True)
+    taken = datetime.now(UTC) - timedelta(hours=2, minutes=5, seconds=9)
+    (tmp_path / f"checkpoint-{taken:%Y%m%dT%H%M%S}.000Z.json").touch()
+    found = setup_checks.check_checkpoint_folder(tmp_path)
+    assert (found.verdict, "the last 2 h 5 min ago" in found.said) == ("good", True)
 
 
 def test_doctor_reports_a_clock_behind_the_timestamps_of_files(tmp_path: Path) -> None:

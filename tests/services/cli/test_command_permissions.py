@@ -42,6 +42,7 @@ WORDS = {
     "keys create": ("x", "--role", "caller"),
     "knowledge import": ("cases", "cases.json"),
     "knowledge remove": ("cases", "one"),
+    "checkpoint": ("new.json",),
     "prove": ("1", "1.1", "proof.json", "--checkpoint", "checkpoint.json"),
     "quota set": ("ann", "--requests-per-day", "5"),
     "redact": ("1", "1", "--reason", "x"),

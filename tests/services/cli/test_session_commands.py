@@ -381,13 +381,26 @@ def test_verify_passes_on_an_unaltered_log(turnlog: RunCommand, played: Recorded
 
 
 def test_signed_checkpoint_is_used_as_witness_by_verify(
-    turnlog: RunCommand, played: RecordedSession, tmp_path: Path
+    turnlog: RunCommand,
+    played: RecordedSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     kept = tmp_path / "checkpoint.json"
     taken = turnlog("checkpoint", kept, "--key", tmp_path / "key.pem", *played.here)
     assert (taken.code, f"signed · {count_sessions(played)}" in taken.out) == (0, True)
     ran = turnlog("verify", "--checkpoint", kept, *played.here)
     assert (ran.code, "witnessed · " in ran.out) == (0, True)
+    folder = tmp_path / "kept"
+    folder.mkdir()
+    empty = turnlog("verify", "--checkpoint", folder, *played.here)
+    assert (empty.code, "has no checkpoint" in " ".join(empty.err.split())) == (2, True), empty.err
+    (folder / "checkpoint-20260101T000000.000Z.json").write_text("older")
+    (folder / "checkpoint-20260102T000000.000Z.json").write_bytes(kept.read_bytes())
+    monkeypatch.setenv("TURNLOG_CHECKPOINTS", str(folder))
+    ran = turnlog("verify", *played.here)
+    assert (ran.code, "witnessed · " in ran.out) == (0, True)
+    assert "unwitnessed" not in ran.out
     again = turnlog("checkpoint", kept, "--key", tmp_path / "key.pem", *played.here)
     assert (again.code, "file-exists" in again.err) == (4, True)
 

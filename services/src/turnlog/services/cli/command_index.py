@@ -13,6 +13,7 @@ from turnlog.services.cli.accounts import account_commands
 from turnlog.services.cli.alerts import alert_commands
 from turnlog.services.cli.approvals import approval_commands
 from turnlog.services.cli.blueprints import blueprint_commands
+from turnlog.services.cli.checkpoints import checkpoint_commands
 from turnlog.services.cli.command_runner import CommandEntry
 from turnlog.services.cli.commands import (
     admin_commands,
@@ -114,7 +115,7 @@ COMMAND_SECTIONS: Final = (
         "Audit",
         (
             CommandEntry("verify", audit_commands.verify_record),
-            CommandEntry("checkpoint", audit_commands.create_checkpoint),
+            CommandEntry("checkpoint", checkpoint_commands.create_checkpoint),
             CommandEntry("prove", audit_commands.prove_call),
             CommandEntry("export", audit_commands.export_sessions),
             CommandEntry("withheld", audit_commands.show_withheld_text),

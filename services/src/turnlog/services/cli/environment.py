@@ -18,7 +18,12 @@ from pydantic import JsonValue, SecretStr, TypeAdapter, ValidationError
 from turnlog.events.errors import Refused
 from turnlog.services.caches.session_snapshots import KEY_FILE
 from turnlog.services.cli.account_file import ACCOUNT_VARIABLE, KEY_VARIABLE
-from turnlog.services.cli.options import DEFAULT_DATA_DIR, URL_VARIABLE
+from turnlog.services.cli.options import (
+    CHECKPOINT_TOKEN_VARIABLE,
+    CHECKPOINTS_VARIABLE,
+    DEFAULT_DATA_DIR,
+    URL_VARIABLE,
+)
 from turnlog.services.platform.nats_server import read_kept_address
 from turnlog.services.platform.process_settings import (
     PROVIDED_BY_UP,
@@ -84,6 +89,7 @@ def refuse_unknown_variables(environ: Mapping[str, str]) -> None:
     """Raise `Refused` for a variable with Turnlog's prefix that nothing here reads."""
     known = {format_variable(field) for kind in PROCESSES.values() for field in kind.model_fields}
     known.update((URL_VARIABLE, KEY_VARIABLE, ACCOUNT_VARIABLE))
+    known.update((CHECKPOINTS_VARIABLE, CHECKPOINT_TOKEN_VARIABLE))
     for name in sorted(environ):
         if name.startswith(VARIABLE_PREFIX) and name not in known:
             near = get_close_matches(name, known, n=1)

@@ -7,6 +7,7 @@ the command is called.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import wraps
@@ -68,6 +69,13 @@ DEFAULT_TENANT: Final = "default"
 
 URL_VARIABLE: Final = "TURNLOG_URL"
 """The variable that commands take the address of a service from."""
+
+
+CHECKPOINTS_VARIABLE: Final = "TURNLOG_CHECKPOINTS"
+"""The variable with the folder whose newest checkpoint `verify` takes and `doctor` looks for."""
+
+CHECKPOINT_TOKEN_VARIABLE: Final = "TURNLOG_CHECKPOINT_TOKEN"  # noqa: S105 - a name
+"""The variable with the bearer token of an address of checkpoints, where no file has it."""
 
 
 def _choose_address(context: typer.Context, url: str | None) -> str | None:
@@ -217,3 +225,14 @@ class PruneOptions:
         """Raise an error for `--dry-run` alone."""
         if self.dry_run and not self.prune:
             raise typer.BadParameter("it goes with --prune", param_hint="--dry-run")
+
+
+_INTERVAL_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def parse_interval(text: str) -> float:
+    """Return the seconds of an interval such as `1h`; raises `BadParameter` for another form."""
+    found = re.fullmatch(r"([1-9][0-9]{0,5})([smhd])", text)
+    if found is None:
+        raise typer.BadParameter(f"{text!r} is no interval such as 90s, 30m, 1h or 1d")
+    return float(int(found[1]) * _INTERVAL_UNITS[found[2]])

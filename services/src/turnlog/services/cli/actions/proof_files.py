@@ -29,8 +29,8 @@ from turnlog.projections.audit.verify.signed_checkpoints import (
 )
 from turnlog.services.bundle.bundle_zip import build_verifier
 from turnlog.services.bundle.proof_verifier import verify_proof
-from turnlog.services.cli.actions.checkpoint_files import load_checkpoint_file
 from turnlog.services.cli.actions.session_export import count_late_redactions
+from turnlog.services.cli.checkpoints.checkpoint_files import load_checkpoint_file
 from turnlog.services.cli.client.prompt_reads import find_reply_call
 from turnlog.services.cli.client.service_client import ServiceClient
 from turnlog.services.cli.console import create_error_console, create_output_console

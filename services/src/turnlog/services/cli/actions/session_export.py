@@ -31,7 +31,7 @@ from turnlog.projections.audit.export.bundle_format import (
 from turnlog.projections.audit.verify.signed_checkpoints import AuditCheckpoint
 from turnlog.services.bundle.bundle_unpacking import unpack_bundle
 from turnlog.services.bundle.bundle_zip import iterate_bundle_files, pack_bundle
-from turnlog.services.cli.actions.checkpoint_files import load_signed_checkpoint
+from turnlog.services.cli.checkpoints.checkpoint_files import load_signed_checkpoint
 from turnlog.services.cli.client.service_client import ServiceClient
 from turnlog.services.cli.client.session_selection import list_selected_sessions
 from turnlog.services.cli.console import create_error_console

@@ -100,10 +100,10 @@ CheckpointOption = Annotated[
     Path | None,
     typer.Option(
         "--checkpoint",
-        metavar="FILE",
+        metavar="FILE|DIR",
         exists=True,
-        dir_okay=False,
-        help="Compare with a checkpoint, which shows a truncated, restored or rewritten log.",
+        help="Compare with a checkpoint, which shows a truncated, restored or rewritten log; of a"
+        " folder with the newest. All sessions are compared with the folder TURNLOG_CHECKPOINTS.",
     ),
 ]
 
@@ -209,13 +209,17 @@ def verify_record(
     verified likewise; with `--checkpoint` it must be one against that checkpoint.
     """
     from turnlog.services.api.published_errors.error_code import ExitCode
-    from turnlog.services.cli.actions.checkpoint_files import load_signed_checkpoint
     from turnlog.services.cli.actions.verification import (
         CheckpointPair,
         print_verification,
         verify_bundle,
         verify_checkpoint_pair,
         verify_proof_file,
+    )
+    from turnlog.services.cli.checkpoints.checkpoint_files import load_signed_checkpoint
+    from turnlog.services.cli.checkpoints.checkpoint_folder import (
+        find_checkpoint_file,
+        find_configured_folder,
     )
 
     if session and everything:
@@ -227,78 +231,19 @@ def verify_record(
         alone = "it goes with --checkpoint, --bundle, --proof or --between"
         raise typer.BadParameter(alone, param_hint="--signer")
     if offline.proof:
-        raise typer.Exit(verify_proof_file(offline.proof, signer, witness))
+        file = find_checkpoint_file(witness) if witness else None
+        raise typer.Exit(verify_proof_file(offline.proof, signer, file))
     if offline.between and offline.consistency:
         pair = CheckpointPair(*offline.between, offline.consistency)
         raise typer.Exit(verify_checkpoint_pair(pair, signer))
     if offline.bundle:
         raise typer.Exit(verify_bundle(offline.bundle, signer))
-    noted = load_signed_checkpoint(witness, signer) if witness else None
+    place = witness or (None if session else find_configured_folder())
+    noted = load_signed_checkpoint(find_checkpoint_file(place), signer) if place else None
     if not run_with_service(
         target, lambda service: print_verification(service, session, noted, output)
     ):
         raise typer.Exit(ExitCode.VERIFICATION_FAILED)
-
-
-SigningKeyOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--key",
-        metavar="FILE",
-        help="PEM file with the signing key, created if it is missing; by default that of the"
-        " data directory. With --url it must be named.",
-    ),
-]
-
-
-def create_checkpoint(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="The file to write; must not exist yet.")
-    ],
-    *,
-    key: SigningKeyOption = None,
-    older: Annotated[
-        Path | None,
-        typer.Option(
-            "--after",
-            metavar="FILE",
-            exists=True,
-            dir_okay=False,
-            help="An older checkpoint, which the log must continue.",
-        ),
-    ] = None,
-    consistency: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="With --after: also write what shows that it does."),
-    ] = None,
-    verifier: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Also write the Python file that verifies that."),
-    ] = None,
-    target: ReadTarget,
-    output: OutputOption = "table",
-) -> None:
-    """Write a signed record of every session's last event, for `turnlog verify --checkpoint`.
-
-    Store it, and the public key that is printed, where nobody with write access to the log can
-    change them. With `--after`, nothing is signed unless the log continues the older checkpoint,
-    and `turnlog verify --between` shows that later from the two and the file `--consistency`.
-    """
-    from turnlog.services.cli.actions.checkpoint_files import (
-        CheckpointFiles,
-        choose_key_file,
-        create_checkpoint_file,
-    )
-
-    if (consistency or verifier) and older is None:
-        raise typer.BadParameter("it goes with --after", param_hint="--consistency, --verifier")
-    files = CheckpointFiles(
-        checkpoint=file, older=older, consistency=consistency, verifier=verifier
-    )
-    key_file = choose_key_file(target, key)
-    run_with_service(
-        target, lambda service: create_checkpoint_file(service, files, key_file, output)
-    )
 
 
 def prove_call(

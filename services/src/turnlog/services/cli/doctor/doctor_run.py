@@ -25,7 +25,7 @@ from turnlog.services.cli.doctor.check_findings import (
     report_good,
 )
 from turnlog.services.cli.environment import format_variable, read_settings
-from turnlog.services.cli.options import ServiceTarget
+from turnlog.services.cli.options import CHECKPOINTS_VARIABLE, ServiceTarget
 from turnlog.services.cli.process_log import configure_log
 from turnlog.services.platform.nats_server import choose_address
 from turnlog.services.platform.process_settings import (
@@ -119,10 +119,17 @@ async def _check_directory(
                 lambda: setup_checks.check_stopped_sessions(database, settings.tenant),
             ),
             ("snapshot key", lambda: setup_checks.check_directory_key(settings)),
-            ("checkpoints", lambda: setup_checks.check_checkpoints(data_dir)),
+            ("checkpoints", lambda: _check_checkpoints(data_dir, environ)),
             *_list_content_checks(settings, settings, environ),
         ),
     )
+
+
+def _check_checkpoints(data_dir: Path, environ: Mapping[str, str]) -> CheckFinding:
+    folder = environ.get(CHECKPOINTS_VARIABLE)
+    if folder:
+        return setup_checks.check_checkpoint_folder(Path(folder))
+    return setup_checks.check_checkpoints(data_dir)
 
 
 def _list_content_checks(

@@ -23,6 +23,7 @@ from turnlog.services.audit.checkpoint_signatures import KEY_FILE as SIGNING_KEY
 from turnlog.services.blueprints.blueprint_folders import create_blueprint_folders
 from turnlog.services.blueprints.blueprint_views import create_blueprint_list
 from turnlog.services.caches.session_snapshots import KEY_FILE
+from turnlog.services.cli.checkpoints.checkpoint_folder import CheckpointFolder, describe_age
 from turnlog.services.cli.doctor.check_findings import (
     CheckFinding,
     report_failure,
@@ -34,6 +35,7 @@ from turnlog.services.extensions.mcp_servers_file import load_tools_file
 from turnlog.services.integrity.stopped_rows import require_sound_sessions
 from turnlog.services.model_facts.dialects_file import load_dialects_file
 from turnlog.services.model_facts.model_prices import ModelPrices
+from turnlog.services.platform.clock import read_clock
 from turnlog.services.platform.nats_server import LOG_DIRECTORY
 from turnlog.services.platform.process_settings import (
     AllInOneSettings,
@@ -125,6 +127,15 @@ def check_shared_key(settings: ProcessSettings) -> CheckFinding:
     detail = "none: a process believes only its own snapshots and folds again after its start"
     fix = "give all processes the same TURNLOG_SNAPSHOT_KEY"
     return report_warning("snapshot key", detail, fix)
+
+
+def check_checkpoint_folder(folder: Path) -> CheckFinding:
+    """Say when the last checkpoint in a folder was taken."""
+    newest = CheckpointFolder(folder).find_newest()
+    if newest is None:
+        fix = f"`turnlog checkpoint --every 1h --to {folder}`, on another machine than the log's"
+        return report_warning("checkpoints", f"none in {folder}", fix)
+    return report_good("checkpoints", f"the last {describe_age(newest, read_clock())}: {newest}")
 
 
 def check_checkpoints(data_dir: Path) -> CheckFinding:

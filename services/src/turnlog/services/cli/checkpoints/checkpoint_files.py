@@ -20,7 +20,6 @@ from rich.text import Text
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.projections.audit.verify.checkpoint_consistency import CheckpointConsistency
 from turnlog.projections.audit.verify.signed_checkpoints import (
-    ROOTED_FORMAT,
     AuditCheckpoint,
     SignedCheckpoint,
 )
@@ -98,7 +97,7 @@ async def create_checkpoint_file(
     _write_new(files.checkpoint, signed.model_dump_json())
     if files.verifier:
         _write_new(files.verifier, build_verifier("consistency_verifier").rstrip("\n"))
-    _print_checkpoint(signed, files.checkpoint, output)
+    print_checkpoint(signed, files.checkpoint, output)
 
 
 def _write_new(file: Path, text: str) -> None:
@@ -118,10 +117,6 @@ async def sign_continued_checkpoint(
     It was checked by the verifier that readers have, whatever the service says. Raises `Corrupt`
     if the log does not continue the older one.
     """
-    if older.checkpoint.format != ROOTED_FORMAT:
-        detail = "the older checkpoint has no roots of trees, for an earlier release made it"
-        fix = "compare it with `turnlog verify --checkpoint`, and go on from a new one"
-        raise Refused("not-covered", detail, field="--after", fix=fix)
     found = await continue_checkpoint(service, older.checkpoint)
     signed = sign_checkpoint(found.checkpoint, load_key())
     was, is_now, nodes = (
@@ -147,7 +142,8 @@ def load_announced_key(file: Path) -> Ed25519PrivateKey:
     return key
 
 
-def _print_checkpoint(kept: SignedCheckpoint, file: Path, output: OutputFormat) -> None:
+def print_checkpoint(kept: SignedCheckpoint, file: Path, output: OutputFormat) -> None:
+    """Print what was signed, and by which key."""
     taken, (by, *_) = kept.checkpoint, kept.signatures
     events = sum(head.sequence for head in taken.sessions.values())
     if output == "json":
