@@ -14,6 +14,7 @@ from turnlog.events.codec import CommandRef, EventBatch, EventDraft, decode_even
 from turnlog.events.content import ErasedText, PlainText, compute_digest
 from turnlog.events.envelope import Envelope
 from turnlog.events.errors import Corrupt, KeyringMissing
+from turnlog.events.event_model import ReplyTextEvent
 from turnlog.events.fork_copy import copy_events
 from turnlog.events.model.turn_events import TurnReleased, TurnSubmitted
 from turnlog.events.registry import EVENT_TYPES, KnownEvent
@@ -81,6 +82,13 @@ def test_no_words_of_an_event_are_in_its_stored_bytes(event: KnownEvent) -> None
     for name in (name for name, each in places.items() if isinstance(each, WordField)):
         for text in iterate_texts(data.get(name)):
             assert text.encode() not in message.payload, (name, text)
+
+
+def test_every_text_that_is_withheld_with_a_reply_is_sealed() -> None:
+    kinds = [kind for kind in EVENT_TYPES.values() if issubclass(kind, ReplyTextEvent)]
+    for kind in kinds:
+        assert set(kind.reply_texts) <= find_word_fields(kind).fields.keys(), kind
+    assert len(kinds) > 5
 
 
 def test_digest_of_the_command_is_sealed_and_comes_back() -> None:
