@@ -30,6 +30,7 @@ from turnlog.events.seals.key_tree import KeyTree, get_text_leaf
 from turnlog.events.seals.keyrings import StaticKeyring
 from turnlog.events.subjects import KEYS_STREAM, build_blob_subject, build_key_subject
 from turnlog.events.testing import make_drafts
+from turnlog.services.platform.nats_server import NatsServer
 
 KEYRING = StaticKeyring({1: bytes(32)})
 
@@ -37,9 +38,9 @@ OTHER_KEYRING = StaticKeyring({1: bytes([1]) * 32})
 
 
 @pytest_asyncio.fixture
-async def client(nats_url: str) -> AsyncIterator[JetStreamClient]:
-    """A client with a keyring."""
-    async with open_client(nats_url, StreamOptions(), keyring=KEYRING) as opened:
+async def client(own_server: NatsServer) -> AsyncIterator[JetStreamClient]:
+    """A client with a keyring, on a server of its own: others could not read what it seals."""
+    async with open_client(own_server.url, StreamOptions(), keyring=KEYRING) as opened:
         yield opened
 
 

@@ -75,7 +75,7 @@ class KeyringMissing(Unavailable):
 
     def __init__(self, place: str) -> None:
         detail = f"{place} is sealed: set TURNLOG_KEYRING to the file with the keys"
-        super().__init__("keyring", detail, retry_after=30.0)
+        super().__init__(what="keyring", detail=detail, retry_after=30.0)
 
 
 class Corrupt(TurnlogError):

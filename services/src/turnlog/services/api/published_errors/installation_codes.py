@@ -44,6 +44,13 @@ INSTALLATION_CODES: Final[Mapping[str, ErrorCode]] = {
         status=None,
         contains=("field",),
     ),
+    "bad-keyring": ErrorCode(
+        meaning="The file with the keyring is missing, or is none.",
+        action="restore it from where it is kept: without it nobody reads what was sealed",
+        status=None,
+        exit_code=ExitCode.USAGE,
+        contains=("field",),
+    ),
     "bad-option": ErrorCode(
         meaning="An option of a command does not go with the rest.",
         action="see --help of the command",
@@ -141,6 +148,13 @@ INSTALLATION_CODES: Final[Mapping[str, ErrorCode]] = {
     "no-key-file": ErrorCode(
         meaning="A key would be written into a data directory that is not the service's.",
         action="name the file of the signing key; a missing one is created",
+        status=None,
+        exit_code=ExitCode.USAGE,
+        contains=("field",),
+    ),
+    "no-keyring": ErrorCode(
+        meaning="New sessions are to be sealed, and there is no keyring to seal them with.",
+        action="set `TURNLOG_KEYRING` to a file with a line such as `1 ` and 64 hexadecimal digits",
         status=None,
         exit_code=ExitCode.USAGE,
         contains=("field",),

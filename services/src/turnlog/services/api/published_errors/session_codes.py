@@ -342,6 +342,12 @@ SESSION_CODES: Final[Mapping[str, ErrorCode]] = {
         retry="no",
         contains=("field",),
     ),
+    "too-many-turns": ErrorCode(
+        meaning="A sealed session has as many turns as its tree of keys has leaves for.",
+        action="open a new session",
+        status=HTTPStatus.CONFLICT,
+        retry="no",
+    ),
     "turn-open": ErrorCode(
         meaning="A turn is not settled yet.",
         action="wait for it, or cancel it",

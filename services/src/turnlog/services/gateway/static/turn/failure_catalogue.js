@@ -87,6 +87,7 @@ export const FAILURE_TEXTS = {
   "timeout_total": ["the answer took too long as a whole", "ask for a shorter answer, or use a faster model"],
   "too-many-open-turns": ["The tenant has as many turns open, or waiting for a person, as it may.", "wait until some are over, or have approvals decided"],
   "too-many-overrides": ["A user has as many overrides for a blueprint as may be.", "remove one of them"],
+  "too-many-turns": ["A sealed session has as many turns as its tree of keys has leaves for.", "open a new session"],
   "too_long": ["the answer is longer than an event may be", "ask for a shorter answer"],
   "tools_failed": ["a tool server answered with an error", "run `turnlog tools check`, and read the server's last lines in the cause"],
   "tools_not_offered": ["the answer only calls tools that nobody offered, and has no text", "name the tools in the prompt, or offer the tool that was called"],
