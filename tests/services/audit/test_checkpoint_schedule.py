@@ -40,6 +40,8 @@ from turnlog.services.cli.checkpoints.checkpoint_upload import (
     parse_upload_address,
 )
 from turnlog.services.cli.client.service_client import ServiceClient, create_client
+from turnlog.services.cli.main import main
+from turnlog.services.cli.options import parse_interval
 from turnlog.services.platform.clock import read_clock
 
 KEY = Ed25519PrivateKey.generate()
@@ -435,3 +437,26 @@ async def test_process_exits_with_five_for_another_log(witness: Witness, tmp_pat
             _, error = await ended.communicate()
     assert ended.returncode == 5
     assert b"case, event" in error
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ((), "name a file, or --every and --to"),
+        (("--every", "1h"), "it goes with --to"),
+        (("--every", "0h", "--to", "kept"), "is no interval"),
+        (("--every", "hourly", "--to", "kept"), "is no interval"),
+        (("x.json", "--to", "kept"), "it goes with --every"),
+        (("x.json", "--every", "1h", "--to", "kept"), "files are named by time"),
+        (("--every", "1h", "--to", "https://host"), "an address needs --state"),
+        (("--every", "1h", "--to", "kept", "--state", "kept"), "a folder has none"),
+        (("--every", "1h", "--to", "kept", "--token-file", __file__), "a folder needs no token"),
+    ],
+)
+def test_options_that_make_no_schedule_are_refused(
+    words: tuple[str, ...], reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["checkpoint", *words])
+    assert (ended.value.code, reason in capsys.readouterr().err) == (2, True)
+    assert [parse_interval(text) for text in ("90s", "30m", "1h", "2d")] == [90, 1800, 3600, 172800]
