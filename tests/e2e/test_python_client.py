@@ -236,8 +236,8 @@ async def test_session_commands_of_the_client_take_effect(
     assert failed.sessions == of_another_profile.sessions == of_another_phase.sessions == ()
     whole = await turnlog.list_sessions(text="Tell me", failed=False)
     assert {each.session for each in whole.sessions} >= {fork.session}
-    await session.redact_text(1, "a word", pattern="me|us", replacement="-")
-    await session.redact_text(1, "all", spans=[(0, 4)], with_reply=True)
+    await session.redact_turn(1, "a word", of="text", pattern="me|us", replacement="-")
+    await session.redact_turn(1, "all", of="turn", spans=[(0, 4)])
     (turn,) = (await session.fetch_history()).turns
     assert (turn.text, turn.text_withheld) == ("[withheld] -.", "all")
     with pytest.raises(RequestConflict, match="nothing-to-cancel"):

@@ -115,8 +115,8 @@ async function share(): Promise<void> {
   const opened = await turnlog.openSession("assistant", { attributes: { language: "Lithuanian" } });
   print((await opened.runTurn("Hello", { user })).status);
   print((await opened.recordFeedback(1, "up", { comment: "Good." })).turn);
-  await opened.redactText(1, "a word", { pattern: "l+", replacement: "-" });
-  await opened.redactText(1, "all of it", { spans: [{ begin: 0, end: 2 }], withReply: true });
+  await opened.redactTurn(1, "a word", "text", { pattern: "l+", replacement: "-" });
+  await opened.redactTurn(1, "all of it", "turn", { spans: [{ begin: 0, end: 2 }] });
   print((await opened.fetchHistory()).turns.map((turn) => [turn.text, turn.text_withheld, turn.redacted]));
   const entry = { collection: "manuals", entry: "harbour" };
   const unseen = await opened.recordFeedback(1, "down", { entry }).catch((error: unknown) => error);

@@ -78,10 +78,9 @@ const writeInput = (input: string | TurnPart[]) =>
   typeof input === "string" ? { text: input } : { parts: input };
 
 /** What a turn may have beside its text. */
-export type RedactTextOptions = Partial<Pick<Schemas["RedactTurnRequest"], "replacement" | "pattern" | "spans">> & {
-  /** Whether the reply is redacted as well, which may repeat the words. */
-  withReply?: boolean;
-};
+export type RedactedPart = NonNullable<Schemas["RedactTurnRequest"]["of"]>;
+
+export type RedactionOptions = Partial<Pick<Schemas["RedactTurnRequest"], "replacement" | "pattern" | "spans">>;
 
 export interface TurnOptions {
   inputs?: Record<string, unknown>;
@@ -721,12 +720,11 @@ export class SessionClient {
   }
 
   /**
-   * Redact what a person submitted with a turn, for all readers but an audit. With a pattern of RE2, or parts by
-   * the code points where they begin and end, the rest of the text stays.
+   * Redact a reply, the text of a turn, or both, for all readers but an audit. With a pattern of RE2, or parts by
+   * the code points where they begin and end, the rest of the text stays. A reply may repeat the words.
    */
-  redactText(turn: number, reason: string, options: RedactTextOptions = {}): Promise<CommandAnswer> {
-    const { replacement, pattern, spans, withReply } = options;
-    return this.command("redactions", { turn, reason, replacement, pattern, spans, of: withReply ? "turn" : "text" });
+  redactTurn(turn: number, reason: string, of: RedactedPart, options: RedactionOptions = {}): Promise<CommandAnswer> {
+    return this.command("redactions", { turn, reason, of, ...options });
   }
 
   /** Return the client of a new session that continues from a sequence of this one. */

@@ -16,6 +16,7 @@ from turnlog.events.model.manifest import (
     PromptPart,
 )
 from turnlog.events.model.memory_events import HistorySummarised, TurnRange
+from turnlog.events.model.redaction_events import RedactedSpan
 from turnlog.events.model.session_events import SessionClosed, SessionOrigin
 from turnlog.events.model.turn_events import (
     TurnDisplayed,
@@ -31,6 +32,7 @@ from turnlog.projections.session.rules.event_leaves import (
     list_work_leaves,
 )
 from turnlog.projections.session.state import SessionState
+from turnlog.projections.session.turn_commands import RedactText
 from turnlog.projections.testing import (
     SESSION,
     build_exchange,
@@ -136,6 +138,27 @@ def test_turns_that_a_fork_has_from_its_origin_are_under_the_leaves_of_the_origi
     assert list_leaves(assemble(reply), fork) == {SESSION: [9], "o": [3]}
     older = HistorySource(view="chat", first=9, last=9)
     assert list_leaves(assemble(older), fork) == {SESSION: [9, 18, 19], "o": [18, 19]}
+
+
+def test_text_of_the_origin_that_a_fork_withheld_in_part_is_under_the_leaves_of_both() -> None:
+    origin = SessionOrigin(kind="fork", session="o", sequence=find_sequence(2, "completed"))
+    settled = given(open_session(), *build_exchange("one", "1"), *build_exchange("two", "2"))
+    forked = replace(HISTORY.opened_state, origin=origin)
+    part = RedactText(
+        turn=2,
+        reason="so",
+        rule="operator",
+        replacement="t[withheld]",
+        spans=(RedactedSpan(begin=1, end=3),),
+    )
+    (event,) = settled.when(part).events
+    assert list_leaves(event, forked) == {SESSION: [4], "o": [4]}
+    redacted = HISTORY.apply_steps(part)
+    fork = replace(redacted.opened_state, origin=origin)
+    run = HistorySource(view="chat", first=2, last=2)
+    assert list_leaves(assemble(run), fork) == {SESSION: [4, 5, 9], "o": [4, 5]}
+    picture = EventTextSource(sequence=find_sequence(2, "submitted"), field="parts.0")
+    assert list_leaves(assemble(picture), redacted.opened_state) == {SESSION: [4, 9]}
 
 
 def test_texts_of_a_plain_session_are_under_no_leaf() -> None:

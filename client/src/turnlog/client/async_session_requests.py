@@ -18,7 +18,12 @@ from turnlog.contract.turn_payloads import (
     HistoryView,
     SubmittedTurn,
 )
-from turnlog.contract.value_names import ApprovalDecision, FeedbackVote, ShareAccess
+from turnlog.contract.value_names import (
+    ApprovalDecision,
+    FeedbackVote,
+    RedactedPart,
+    ShareAccess,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,29 +187,29 @@ class AsyncSessionRequests:
         operation = operations.redact_reply(self.session, turn, reason, replacement=replacement)
         return await self.turnlog.send(operation)
 
-    async def redact_text(
+    async def redact_turn(
         self,
         turn: int,
         reason: str,
         *,
+        of: RedactedPart,
         replacement: str | None = None,
         pattern: str | None = None,
         spans: Sequence[tuple[int, int]] = (),
-        with_reply: bool = False,
     ) -> CommandResult:
-        """Redact what a person submitted with a turn, for all readers but an audit.
+        """Redact a reply, the text of a turn, or both, for all readers but an audit.
 
         With a pattern of RE2, or parts by the code points where they begin and end, the rest of the
-        text stays. `with_reply` redacts the reply as well, which may repeat the words.
+        text stays. A reply may repeat the words.
         """
-        operation = operations.redact_text(
+        operation = operations.redact_turn(
             session=self.session,
             turn=turn,
             reason=reason,
+            of=of,
             replacement=replacement,
             pattern=pattern,
             spans=spans,
-            with_reply=with_reply,
         )
         return await self.turnlog.send(operation)
 

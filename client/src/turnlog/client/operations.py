@@ -34,7 +34,13 @@ from turnlog.contract.turn_payloads import (
     SubmittedTurn,
     UndecidedTurnView,
 )
-from turnlog.contract.value_names import ApprovalDecision, FeedbackVote, SessionOrder, ShareAccess
+from turnlog.contract.value_names import (
+    ApprovalDecision,
+    FeedbackVote,
+    RedactedPart,
+    SessionOrder,
+    ShareAccess,
+)
 
 AnswerT = TypeVar("AnswerT")
 
@@ -393,27 +399,27 @@ def redact_reply(
     return build_command(format_path(api_paths.REDACTIONS, session=session), body, CommandResult)
 
 
-def redact_text(
+def redact_turn(
     session: str,
     turn: int,
     reason: str,
     *,
+    of: RedactedPart,
     replacement: str | None = None,
     pattern: str | None = None,
     spans: Sequence[tuple[int, int]] = (),
-    with_reply: bool = False,
 ) -> ClientOperation[CommandResult]:
-    """Redact what a person submitted with a turn, for all readers but an audit.
+    """Redact a reply, the text of a turn, or both, for all readers but an audit.
 
     With a pattern of RE2, or parts by the code points where they begin and end, the rest of the
-    text stays. `with_reply` redacts the reply as well, which may repeat the words.
+    text stays. A reply may repeat the words.
     """
     named = [{"begin": begin, "end": end} for begin, end in spans]
     body = {
         "turn": turn,
         "reason": reason,
         "replacement": replacement,
-        "of": "turn" if with_reply else "text",
+        "of": of,
         "pattern": pattern,
         "spans": named or None,
     }

@@ -27,7 +27,13 @@ from turnlog.events.jetstream.direct_get import (
     get_message,
 )
 from turnlog.events.jetstream.history_end import HistoryEnd, HistoryReader
-from turnlog.events.jetstream.js_api import JsApiError, PublishAck, request_json
+from turnlog.events.jetstream.js_api import (
+    IN_FLIGHT_CODE,
+    LAST_DIFFERS_CODE,
+    JsApiError,
+    PublishAck,
+    request_json,
+)
 from turnlog.events.jetstream.nats_connection import (
     NatsConnection,
     RequestNotSent,
@@ -47,7 +53,7 @@ GUARD_SUBJECT_HEADER: Final = "Nats-Expected-Last-Subject-Sequence-Subject"
 
 OVERSIZE_CODE: Final = 10054
 
-NOT_STORED_CODES: Final = frozenset({10071, 10164, 10176})
+NOT_STORED_CODES: Final = frozenset({LAST_DIFFERS_CODE, IN_FLIGHT_CODE, 10176})
 """Codes of a stream that did not store the batch now: its place is taken, possibly by this very
 batch, or part of the batch did not arrive.
 """

@@ -15,19 +15,16 @@ from collections.abc import AsyncGenerator, AsyncIterable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Final
-
-from nats.js.api import Header
 
 from turnlog.events.content import KEYED_DIGEST, Digest, compute_digest
 from turnlog.events.errors import AlteredBlob, AlteredMedia, Corrupt, Unavailable
 from turnlog.events.jetstream import stream_reader
-from turnlog.events.jetstream.direct_get import get_last_message, get_next_message
+from turnlog.events.jetstream.direct_get import StoredMessage, get_last_message, get_next_message
 from turnlog.events.jetstream.js_api import (
+    IN_FLIGHT_CODE,
     JsApiError,
-    PublishAck,
     list_subjects,
-    request_json,
+    store_behind,
 )
 from turnlog.events.jetstream.nats_connection import NatsConnection, require_keys, wait_backoff
 from turnlog.events.jetstream.stream_setup import check_message_size
@@ -50,12 +47,6 @@ from turnlog.events.subjects import (
     build_media_subject,
     parse_blob_subject,
 )
-
-BLOB_EXISTS_CODE: Final = 10071
-"""The server's error code for a subject that already holds a message."""
-
-BLOB_IN_FLIGHT_CODE: Final = 10164
-"""The code of a replicated stream for a subject whose first message is being stored right now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,83 +88,53 @@ class JetStreamBlobStore:
         failures = last = 0
         while True:
             try:
-                if await self._try_to_store(subject, data, last):
+                if await store_behind(self.connection, subject, data, last):
                     return
-                found, last = await self.find_message(subject, is_same)
-                if found is not None:
-                    return
+                async with aclosing(self.iterate_messages(subject)) as held:
+                    async for each in held:
+                        if is_same(each.payload):
+                            return
+                        last = each.stream_sequence
             except Unavailable as error:
-                is_refused = isinstance(error, JsApiError) and error.code != BLOB_IN_FLIGHT_CODE
+                is_refused = isinstance(error, JsApiError) and error.code != IN_FLIGHT_CODE
                 if is_refused or asyncio.get_running_loop().time() > ends:
                     raise
                 await wait_backoff(failures)
                 failures += 1
 
-    async def _try_to_store(self, subject: str, data: bytes, last: int) -> bool:
-        """Store a message behind the last one of its subject; False if that is another one."""
-        try:
-            await request_json(
-                connection=self.connection,
-                subject=subject,
-                reply_type=PublishAck,
-                payload=data,
-                headers={Header.EXPECTED_LAST_SUBJECT_SEQUENCE.value: str(last)},
-            )
-        except JsApiError as denied:
-            if denied.code != BLOB_EXISTS_CODE:
-                raise
-            return False
-        return True
-
-    async def find_message(
-        self, subject: str, is_same: Callable[[bytes], bool]
-    ) -> tuple[bytes | None, int]:
-        """Return the first message that `is_same`, and the stream sequence of the last one."""
+    async def iterate_messages(self, subject: str) -> AsyncGenerator[StoredMessage]:
+        """Yield the messages under a subject, the first one first, as the leader has them."""
         start = 1
         while found := await get_next_message(
             self.connection, BLOBS_STREAM, subject, start, leader=True
         ):
-            if is_same(found.payload):
-                return found.payload, found.stream_sequence
+            yield found
             start = found.stream_sequence + 1
-        return None, start - 1
 
     async def get_blob(self, tenant: str, digest: Digest) -> bytes:
         """See `BlobStore.get_blob`."""
-        subject = build_blob_subject(tenant, digest)
-        if digest.startswith(KEYED_DIGEST):
-            return await self._open_blob(tenant, digest, subject)
+        subject, held = build_blob_subject(tenant, digest), list[bytes]()
         last = await get_last_message(self.connection, BLOBS_STREAM, subject)
-        if last is not None and compute_digest(last.payload) == digest:
-            return last.payload
-        first = await self.get_first_message(subject)
-        if first is None:
-            raise Corrupt(f"blob {digest}", "it is gone")
-        found, _ = await self.find_message(subject, lambda held: compute_digest(held) == digest)
-        if found is None:
-            raise AlteredBlob(digest, first)
-        return found
-
-    async def get_first_message(self, subject: str) -> bytes | None:
-        """Return the message that a subject has held from the beginning, or None."""
-        found = await get_next_message(self.connection, BLOBS_STREAM, subject, 1)
-        if found is None:
-            found = await get_next_message(self.connection, BLOBS_STREAM, subject, 1, leader=True)
-        return found.payload if found else None
-
-    async def _open_blob(self, tenant: str, digest: Digest, subject: str) -> bytes:
-        """Return the text of a sealed blob: of the first message that its key opens."""
-        keys, start, last = require_keys(self.connection, f"blob {digest}"), 1, b""
-        while found := await get_next_message(
-            self.connection, BLOBS_STREAM, subject, start, leader=True
-        ):
-            opened = await keys.open_text(tenant, digest, found.payload)
+        if last is not None:
+            opened = await self._open_blob(tenant, digest, last.payload)
             if opened is not None:
                 return opened
-            start, last = found.stream_sequence + 1, found.payload
-        if start == 1:
+        async with aclosing(self.iterate_messages(subject)) as messages:
+            async for each in messages:
+                opened = await self._open_blob(tenant, digest, each.payload)
+                if opened is not None:
+                    return opened
+                held.append(each.payload)
+        if not held:
             raise Corrupt(f"blob {digest}", "it is gone")
-        raise AlteredBlob(digest, last)
+        raise AlteredBlob(digest, held[0])
+
+    async def _open_blob(self, tenant: str, digest: Digest, stored: bytes) -> bytes | None:
+        """Return the blob in a message, or None if it is no such blob."""
+        if digest.startswith(KEYED_DIGEST):
+            keys = require_keys(self.connection, f"blob {digest}")
+            return await keys.open_text(tenant, digest, stored)
+        return stored if compute_digest(stored) == digest else None
 
     def stream_raw_blobs(self, after: int) -> AsyncGenerator[Sequence[RawEvent]]:
         """See `BlobStore.stream_raw_blobs`."""
@@ -251,10 +212,9 @@ class JetStreamMediaStore:
     async def _find_chunk_list(self, tenant: str, digest: Digest) -> ChunkList | None:
         """Return the list that `put_media` stored, or None if nothing is stored."""
         subject = build_media_subject(tenant, digest)
-        first = await self.blobs.get_first_message(subject)
-        if first is None:
-            return None
-        if is_chunk_list(first):
-            return parse_chunk_list(digest, first)
-        found, _ = await self.blobs.find_message(subject, is_chunk_list)
-        return parse_chunk_list(digest, found or first)
+        first = await get_next_message(self.blobs.connection, BLOBS_STREAM, subject, 1)
+        if first is not None and is_chunk_list(first.payload):
+            return parse_chunk_list(digest, first.payload)
+        held = [each.payload async for each in self.blobs.iterate_messages(subject)]
+        stored = next(filter(is_chunk_list, held), held[0] if held else None)
+        return None if stored is None else parse_chunk_list(digest, stored)

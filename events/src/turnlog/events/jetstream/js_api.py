@@ -11,10 +11,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, TypeVar
 
+from nats.js.api import Header
 from pydantic import BaseModel
 
 from turnlog.events.errors import Unavailable
 from turnlog.events.jetstream.nats_connection import NatsConnection
+
+LAST_DIFFERS_CODE: Final = 10071
+"""The server's error code where the last message of a subject is not the expected one."""
+
+IN_FLIGHT_CODE: Final = 10164
+"""The code of a replicated stream for a subject whose message is being stored right now."""
 
 
 class JsApiError(Unavailable):
@@ -56,6 +63,27 @@ async def request_json(
         fault = _JsApiFault.model_validate(answer["error"])
         raise JsApiError(subject, fault.err_code, fault.description)
     return reply_type.model_validate(answer)
+
+
+async def store_behind(connection: NatsConnection, subject: str, data: bytes, last: int) -> bool:
+    """Store a message behind a stream sequence of its subject, or as its first one behind 0.
+
+    Return False if another message is the last one.
+    """
+    headers = {Header.EXPECTED_LAST_SUBJECT_SEQUENCE.value: str(last)}
+    try:
+        await request_json(
+            connection=connection,
+            subject=subject,
+            reply_type=PublishAck,
+            payload=data,
+            headers=headers,
+        )
+    except JsApiError as denied:
+        if denied.code != LAST_DIFFERS_CODE:
+            raise
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

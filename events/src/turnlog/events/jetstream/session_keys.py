@@ -19,13 +19,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
-from nats.js.api import Header
-
 from turnlog.events.content import KEYED_DIGEST, Digest
 from turnlog.events.errors import Corrupt
-from turnlog.events.jetstream.blob_store import BLOB_EXISTS_CODE, BLOB_IN_FLIGHT_CODE
 from turnlog.events.jetstream.direct_get import get_last_message
-from turnlog.events.jetstream.js_api import JsApiError, PublishAck, request_json
+from turnlog.events.jetstream.js_api import IN_FLIGHT_CODE, JsApiError, store_behind
 from turnlog.events.jetstream.nats_connection import NatsConnection, wait_backoff
 from turnlog.events.seals.boxes import BoxAltered, open_box, seal_box
 from turnlog.events.seals.event_boxes import EventSeal
@@ -102,20 +99,12 @@ class SessionKeys:
         failures = 0
         while True:
             try:
-                await request_json(
-                    connection=self.connection,
-                    subject=subject,
-                    reply_type=PublishAck,
-                    payload=stored,
-                    headers={Header.EXPECTED_LAST_SUBJECT_SEQUENCE.value: "0"},
-                )
+                await store_behind(self.connection, subject, stored, 0)
             except JsApiError as denied:
-                if denied.code == BLOB_EXISTS_CODE:
-                    return
-                if denied.code != BLOB_IN_FLIGHT_CODE:
+                if denied.code != IN_FLIGHT_CODE:
                     raise
-                failures += 1
                 await wait_backoff(failures)
+                failures += 1
             else:
                 return
 

@@ -33,6 +33,7 @@ from turnlog.events.model.tool_events import (
 )
 from turnlog.events.model.turn_events import TurnCompleted, TurnResolved
 from turnlog.events.registry import Event, KnownEvent, UnknownEvent
+from turnlog.projections.session.turn_summaries import contains_turn
 from turnlog.projections.session_views.withheld_words import (
     WITHHELD_DIGEST,
     TurnRedaction,
@@ -119,8 +120,7 @@ def _find_redaction(
             redaction = turns.get(turn)
             return None if redaction and recorded.sequence in redaction.results else redaction
         case HistorySummarised(turns=ranges):
-            covered = (range(each.first, each.last + 1) for each in ranges)
-            found = [turns[turn] for numbers in covered for turn in turns if turn in numbers]
+            found = [each for turn, each in turns.items() if contains_turn(ranges, turn)]
             return find_later(found, recorded.sequence)
         case ContextAssembled(turn=turn, call=call, manifest=manifest):
             # The first prompt of a turn includes nothing that was written in it, but what the turn

@@ -37,6 +37,7 @@ from turnlog.events.model.turn_events import (
     TurnSubmitted,
 )
 from turnlog.events.registry import Event, KnownEvent
+from turnlog.projections.session.turn_summaries import contains_turn
 
 WITHHELD_DIGEST: Final = "withheld"
 """In place of a digest that an event must have."""
@@ -65,8 +66,7 @@ def find_text_redaction(texts: TextRedactions, recorded: RecordedEvent) -> TurnR
     """Return the redaction of a text that an event must not undo, or None."""
     match recorded.event:
         case HistorySummarised(turns=ranges):
-            covered = (range(each.first, each.last + 1) for each in ranges)
-            found = [turn for numbers in covered for turn in texts if turn in numbers]
+            found = [turn for turn in texts if contains_turn(ranges, turn)]
             return find_later(_list_redactions(texts, found), recorded.sequence)
         case ContextAssembled(turn=turn):
             found = [number for number in texts if number <= turn]

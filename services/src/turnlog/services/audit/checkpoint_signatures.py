@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-import os
 from pathlib import Path
-from tempfile import mkstemp
 from typing import Final
 
 from cryptography.exceptions import InvalidSignature
@@ -28,6 +26,7 @@ from turnlog.projections.audit.verify.signed_checkpoints import (
     CheckpointSignature,
     SignedCheckpoint,
 )
+from turnlog.services.platform.whole_files import create_file
 
 KEY_FILE: Final = "checkpoint-key.pem"
 """Name of the key file in a data directory."""
@@ -53,21 +52,13 @@ def _load_key(file: Path) -> Ed25519PrivateKey:
 
 
 def _create_key(file: Path) -> Ed25519PrivateKey:
-    """Create the key in a temporary file and link it; of several processes, one succeeds."""
+    """Create the key, unless another process has just created one."""
     key = Ed25519PrivateKey.generate()
-    file.parent.mkdir(parents=True, exist_ok=True)
-    # mkstemp makes it readable by its owner only.
-    descriptor, beside = mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    written = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     try:
-        with os.fdopen(descriptor, "wb") as writer:
-            writer.write(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-            writer.flush()
-            os.fsync(writer.fileno())
-        Path(file).hardlink_to(beside)
+        create_file(file, written, mode=0o600)
     except FileExistsError:
         return _load_key(file)
-    finally:
-        Path(beside).unlink()
     return key
 
 

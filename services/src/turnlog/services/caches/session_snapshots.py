@@ -36,8 +36,8 @@ from turnlog.events.seals.leaf_sets import is_sealed_text
 from turnlog.events.store.ports import EventLog, LogIdentity, SnapshotStore
 from turnlog.projections.session.frozen_copies import replace
 from turnlog.projections.session.state import FOLD_VERSION, SessionState
-from turnlog.services.platform.private_files import write_private_file
 from turnlog.services.platform.process_settings import AllInOneSettings
+from turnlog.services.platform.whole_files import write_private_file
 
 # Loading the snapshot of a session of 1,201 events takes below 1 ms of processor time. Folding it
 # from its first event, at the 25,100 events/s of `python -m benchmarks reading`, takes 48 ms.

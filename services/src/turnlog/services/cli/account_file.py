@@ -15,7 +15,7 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from turnlog.events.errors import Refused
-from turnlog.services.platform.private_files import write_private_file
+from turnlog.services.platform.whole_files import write_private_file
 
 KEY_VARIABLE: Final = "TURNLOG_KEY"
 """The variable that commands take their key from; an option would show it to the whole machine."""

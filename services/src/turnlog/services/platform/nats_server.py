@@ -53,7 +53,7 @@ from turnlog.services.platform.nats_logins import (
     render_role_users,
 )
 from turnlog.services.platform.nats_permissions import NatsUser
-from turnlog.services.platform.private_files import write_private_file
+from turnlog.services.platform.whole_files import write_private_file
 
 _log = structlog.get_logger("turnlog.process")
 

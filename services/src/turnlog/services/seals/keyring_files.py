@@ -10,8 +10,8 @@ import structlog
 
 from turnlog.events.errors import Refused
 from turnlog.events.seals.keyrings import StaticKeyring, parse_keyring
-from turnlog.services.platform.private_files import write_private_file
 from turnlog.services.platform.process_settings import AllInOneSettings, ProcessSettings
+from turnlog.services.platform.whole_files import write_private_file
 
 KEYRING_FILE: Final = "keyring"
 """Name of the file in a data directory, beside the folder of the store."""

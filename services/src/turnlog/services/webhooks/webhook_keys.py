@@ -19,8 +19,8 @@ import structlog
 from pydantic import SecretStr
 
 from turnlog.events.errors import Refused
-from turnlog.services.platform.private_files import write_private_file
 from turnlog.services.platform.process_settings import AllInOneSettings, WebhookSettings
+from turnlog.services.platform.whole_files import write_private_file
 
 KEY_FILE_NAME: Final = "webhook-key"
 """Name of the key file in a data directory."""

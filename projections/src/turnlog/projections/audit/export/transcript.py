@@ -29,6 +29,7 @@ from turnlog.projections.session_views import turn_activity
 from turnlog.projections.session_views.session_history import (
     HistoryTurn,
     TurnsByNumber,
+    apply_redactions,
     update_history,
 )
 from turnlog.projections.session_views.turn_activity import (
@@ -44,17 +45,16 @@ from turnlog.projections.session_views.turn_activity import (
 class LaterChanges:
     """Changes to turns after their settlement, up to the end of the session."""
 
-    withheld: dict[int, ReplyRedacted] = field(default_factory=dict[int, ReplyRedacted])
-    texts: dict[int, TextRedacted] = field(default_factory=dict[int, TextRedacted])
+    redactions: dict[int, list[RecordedEvent]] = field(
+        default_factory=dict[int, list[RecordedEvent]]
+    )
     excluded: set[int] = field(default_factory=set[int])
 
     def apply_event(self, recorded: RecordedEvent) -> None:
         """Apply one more event."""
         match recorded.event:
-            case ReplyRedacted() as redacted:
-                self.withheld[redacted.turn] = redacted
-            case TextRedacted() as redacted:
-                self.texts[redacted.turn] = redacted
+            case ReplyRedacted(turn=turn) | TextRedacted(turn=turn):
+                self.redactions.setdefault(turn, []).append(recorded)
             case TurnExcluded(turn=turn):
                 self.excluded.add(turn)
             case TurnRestored(turn=turn):
@@ -64,14 +64,8 @@ class LaterChanges:
 
     def apply_to_turn(self, turn: HistoryTurn) -> HistoryTurn:
         """Return a turn with the later changes applied."""
-        redacted = self.withheld.get(turn.turn)
-        if redacted:
-            reason, reply = redacted.reason, redacted.replacement
-            kept = redacted.kept_results
-            turn = replace(turn, redacted=True, reason=reason, reply=reply, kept=kept)
-        if (words := self.texts.get(turn.turn)) and turn.text is not None:
-            turn = replace(turn, text_withheld=words.reason, text=words.replacement)
-        return replace(turn, excluded=turn.turn in self.excluded)
+        (left,) = apply_redactions((turn,), self.redactions.get(turn.turn, ()))
+        return replace(left, excluded=turn.turn in self.excluded)
 
 
 @dataclass(slots=True)

@@ -30,7 +30,7 @@ from turnlog.events.seals.key_tree import SESSION_LEAF, get_text_leaf, get_work_
 from turnlog.events.seals.leaf_sets import LeafSets, join_leaves
 from turnlog.projections.session.open_turn import TurnSubmission
 from turnlog.projections.session.state import SessionState, SettledTurnRef
-from turnlog.projections.session.text_refs import TextRef
+from turnlog.projections.session.text_refs import InputsRef, TextRef
 
 _SESSION: Final = frozenset({SESSION_LEAF})
 
@@ -45,7 +45,9 @@ def list_event_leaves(session: str, state: SessionState | None, event: Appendabl
             own = {session: frozenset({get_text_leaf(event.turn)})}
             return join_leaves(own, _list_parent_leaves(state, event.meta.get("turn")))
         case TextRedacted():
-            return {session: frozenset({get_text_leaf(event.turn)})}
+            # What is left of a text that a fork has from its origin is the origin's too.
+            owners = {session, *_list_history_leaves(session, state, event.turn)}
+            return dict.fromkeys(owners, frozenset({get_text_leaf(event.turn)}))
         case TurnDisplayed():
             return {session: frozenset(_list_displayed(event))}
         case KnowledgeRetrieved() | TurnResolved():
@@ -95,20 +97,19 @@ def _list_parent_leaves(state: SessionState | None, turn: object) -> LeafSets:
 
 
 def _list_history_leaves(session: str, state: SessionState | None, turn: int) -> LeafSets:
-    """Return the leaves of an earlier turn, which a fork may have from its origin."""
+    """Return the leaves of an earlier turn, which a fork may have from its origin.
+
+    Of a turn of the origin the fork may have withheld a text or a reply: then they are of both.
+    """
     leaves = _list_turn_leaves(turn)
     origin = state.origin if state else None
     if state is None or origin is None or origin.kind != "fork":
         return {session: leaves}
-    sequence = next((_find_sequence(each) for each in state.turns if each.turn == turn), None)
-    if sequence is None:
-        return {session: leaves, origin.session: leaves}
-    return {(origin.session if sequence <= origin.sequence else session): leaves}
-
-
-def _find_sequence(settled: SettledTurnRef) -> int | None:
-    ref = settled.text or settled.reply
-    return ref.sequence if ref else None
+    settled = next((each for each in state.turns if each.turn == turn), None)
+    refs = (settled.submission, settled.text, settled.reply) if settled else ()
+    sequences = [each.sequence for each in refs if each]
+    owners = {origin.session if each <= origin.sequence else session for each in sequences}
+    return dict.fromkeys(owners or {session, origin.session}, leaves)
 
 
 def _list_manifest_leaves(session: str, state: SessionState | None, manifest: Manifest) -> LeafSets:
@@ -173,7 +174,8 @@ class _EventLeaves:
         reasoned = [settled.reasoning.said] if settled.reasoning else []
         refs = (settled.reply, settled.work, settled.outcomes, *settled.results, *reasoned)
         yield from _select_leaf(refs, leaves, get_work_leaf(settled.turn))
-        yield from _select_leaf((settled.text,), leaves, get_text_leaf(settled.turn))
+        submitted = (settled.text, settled.submission)
+        yield from _select_leaf(submitted, leaves, get_text_leaf(settled.turn))
 
     def _iterate_submitted(self, submitted: TurnSubmission) -> Iterator[tuple[int, LeafSets]]:
         leaves: LeafSets = {self.session: frozenset({get_text_leaf(submitted.turn)})}
@@ -183,7 +185,7 @@ class _EventLeaves:
 
 
 def _select_leaf(
-    refs: Iterable[TextRef | None], leaves: LeafSets, leaf: int
+    refs: Iterable[TextRef | InputsRef | None], leaves: LeafSets, leaf: int
 ) -> Iterator[tuple[int, LeafSets]]:
     """Yield the one leaf of a turn for the events of texts that are there."""
     for ref in refs:

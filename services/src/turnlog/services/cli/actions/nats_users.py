@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from turnlog.services.platform.nats_logins import PASSWORD_VARIABLES, render_users
-from turnlog.services.platform.private_files import write_private_file
+from turnlog.services.platform.whole_files import write_private_file
 
 USERS_FILE: Final = "users.conf"
 

@@ -11,13 +11,13 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from secrets import token_hex
 from typing import Final
 
 from turnlog.events.errors import Corrupt, Refused, Unavailable
 from turnlog.projections.audit.verify.checkpoint_consistency import CheckpointConsistency
 from turnlog.projections.audit.verify.signed_checkpoints import SignedCheckpoint
 from turnlog.services.cli.options import CHECKPOINTS_VARIABLE
+from turnlog.services.platform.whole_files import create_file
 
 _NAME_FORM: Final = re.compile(r"checkpoint-(\d{8}T\d{6}\.\d{3}Z)\.json")
 
@@ -53,8 +53,8 @@ class CheckpointFolder:
             detail = f"it is noted {signed.checkpoint.at}, and {newest.name} is there already"
             raise Unavailable("a later checkpoint", detail)
         if consistency is not None:
-            _write_whole(name_consistency(file), consistency.model_dump_json())
-        _write_whole(file, signed.model_dump_json())
+            _write_new(name_consistency(file), consistency.model_dump_json())
+        _write_new(file, signed.model_dump_json())
         return file
 
 
@@ -108,27 +108,9 @@ def _format_stamp(at: str) -> str:
     return f"{noted.strftime(_TIME_FORM)[:-4]}Z"
 
 
-def _write_whole(file: Path, text: str) -> None:
-    """Write a new file in one step; raises `Refused` if there is one of that name."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    beside = file.with_name(f".{file.name}.{token_hex(4)}")
+def _write_new(file: Path, text: str) -> None:
     try:
-        with beside.open("x") as writer:
-            writer.write(text + "\n")
-            writer.flush()
-            os.fsync(writer.fileno())
-        file.hardlink_to(beside)
+        create_file(file, f"{text}\n".encode())
     except FileExistsError:
         detail = f"{file} is there already"
         raise Refused("file-exists", detail, field="--to", fix="name another place") from None
-    finally:
-        beside.unlink(missing_ok=True)
-    _sync_folder(file.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

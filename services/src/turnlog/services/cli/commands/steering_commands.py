@@ -334,13 +334,6 @@ class RedactedWords:
         """Return the beginnings and ends that options such as `12:20` name."""
         return [_parse_span(each) for each in self.spans or ()]
 
-    def refuse(self) -> None:
-        """Refuse parts of a reply, which is redacted as a whole."""
-        for name, value in (("--pattern", self.pattern), ("--span", self.spans)):
-            if value:
-                detail = "a reply is redacted as a whole"
-                raise Refused("invalid", detail, field=name, fix="add `--of text` or `--of turn`")
-
 
 def _parse_span(text: str) -> tuple[int, int]:
     begin, _, end = text.partition(":")
@@ -380,19 +373,15 @@ def redact_turn(
     """
     from turnlog.client import operations
 
-    if of == "reply":
-        words.refuse()
-        operation = operations.redact_reply(session, turn, reason, replacement=replacement)
-    else:
-        operation = operations.redact_text(
-            session=session,
-            turn=turn,
-            reason=reason,
-            replacement=replacement,
-            pattern=words.pattern,
-            spans=words.parse_spans(),
-            with_reply=of == "turn",
-        )
+    operation = operations.redact_turn(
+        session=session,
+        turn=turn,
+        reason=reason,
+        of=of,
+        replacement=replacement,
+        pattern=words.pattern,
+        spans=words.parse_spans(),
+    )
     confirm_command(target, operation, f"{_REDACTED_WORDS[of]} turn {turn} is redacted", output)
 
 

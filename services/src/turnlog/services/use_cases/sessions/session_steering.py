@@ -60,7 +60,10 @@ from turnlog.services.sessions.cut_replies import CutReplyReader
 from turnlog.services.sessions.orphaned_children import close_children
 from turnlog.services.sessions.request_guard import RequestGuard
 from turnlog.services.tenants.model_permits import DEFAULT_NAME, require_switched_model
-from turnlog.services.use_cases.sessions.text_redaction import build_text_redaction
+from turnlog.services.use_cases.sessions.text_redaction import (
+    build_text_redaction,
+    refuse_parts_of_reply,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,6 +198,7 @@ class SessionSteering:
             state: SessionState, form: RedactTurnRequest
         ) -> RedactReply | RedactText | RedactTurn:
             if form.of in {None, "reply"}:
+                refuse_parts_of_reply(form)
                 return await self._build_reply_redaction(state, form)
             text = await build_text_redaction(self.command_handler, state, form)
             if form.of == "text":
@@ -208,10 +212,6 @@ class SessionSteering:
     async def _build_reply_redaction(
         self, state: SessionState, form: RedactTurnRequest
     ) -> RedactReply:
-        for name in ("pattern", "spans"):
-            if form.of != "turn" and getattr(form, name) is not None:
-                detail, fix = "a reply is redacted as a whole", "send `of`: `text` or `turn`"
-                raise Refused("invalid", detail, field=name, fix=fix)
         material = await self.blueprints.load_material(state)
         words = form.replacement or material.get_replacement(state)
         return RedactReply(form.turn, form.reason, OPERATOR_RULE, words)

@@ -7,7 +7,7 @@ the places alone: a pattern may be the very words that are to be withheld.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import partial
 from typing import Final, cast
 
@@ -17,6 +17,8 @@ from turnlog.contract.session_requests import RedactTurnRequest
 from turnlog.events.content import get_plain_text
 from turnlog.events.errors import Refused
 from turnlog.events.model.redaction_events import OPERATOR_RULE, RedactedSpan
+from turnlog.projections.blueprint.input_guard import replace_spans
+from turnlog.projections.blueprint.personal_detail_finders import TextSpan
 from turnlog.projections.session.fold.settled_turns import build_unknown_turn
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.turn_commands import RedactText
@@ -45,8 +47,16 @@ async def build_text_redaction(
         reason=form.reason,
         rule=OPERATOR_RULE,
         replacement=replace_spans(text or "", spans, words) if spans else replaced,
-        spans=spans,
+        spans=tuple(RedactedSpan(begin=each.begin, end=each.end) for each in spans),
     )
+
+
+def refuse_parts_of_reply(form: RedactTurnRequest) -> None:
+    """Refuse a request that names a part of a reply, which is redacted as a whole."""
+    for name in ("pattern", "spans"):
+        if getattr(form, name) is not None:
+            detail, fix = "a reply is redacted as a whole", "redact the text: `of` `text` or `turn`"
+            raise Refused("invalid", detail, field=name, fix=fix)
 
 
 async def _load_standing_text(
@@ -60,7 +70,7 @@ async def _load_standing_text(
     return get_plain_text(turn.text)
 
 
-async def _find_spans(text: str, form: RedactTurnRequest) -> tuple[RedactedSpan, ...]:
+async def _find_spans(text: str, form: RedactTurnRequest) -> tuple[TextSpan, ...]:
     """Return the parts of a text that a request names; none of them if it names all of it."""
     if form.pattern is not None and form.spans is not None:
         detail = "the request names a pattern and parts by their place"
@@ -75,7 +85,7 @@ async def _find_spans(text: str, form: RedactTurnRequest) -> tuple[RedactedSpan,
     return merge_spans(named)
 
 
-def find_matches(pattern: str, text: str) -> tuple[RedactedSpan, ...]:
+def find_matches(pattern: str, text: str) -> tuple[TextSpan, ...]:
     """Return what a pattern finds in a text; refuse one that cannot be used, or finds nothing."""
     options = re2.Options()
     options.log_errors = False
@@ -93,7 +103,7 @@ def find_matches(pattern: str, text: str) -> tuple[RedactedSpan, ...]:
     return merge_spans((begin, end) for begin, end in places if begin < end)
 
 
-def merge_spans(places: Iterable[tuple[int, int]]) -> tuple[RedactedSpan, ...]:
+def merge_spans(places: Iterable[tuple[int, int]]) -> tuple[TextSpan, ...]:
     """Return places in their order, those that overlap or touch as one."""
     merged: list[tuple[int, int]] = []
     for begin, end in sorted(places):
@@ -101,11 +111,4 @@ def merge_spans(places: Iterable[tuple[int, int]]) -> tuple[RedactedSpan, ...]:
             merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
         else:
             merged.append((begin, end))
-    return tuple(RedactedSpan(begin=begin, end=end) for begin, end in merged)
-
-
-def replace_spans(text: str, spans: Sequence[RedactedSpan], words: str) -> str:
-    """Return a text with words in place of each of its parts."""
-    kept = [0, *(each.end for each in spans)]
-    ends = [*(each.begin for each in spans), len(text)]
-    return words.join(text[begin:end] for begin, end in zip(kept, ends, strict=True))
+    return tuple(TextSpan(*place) for place in merged)
