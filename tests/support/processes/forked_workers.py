@@ -7,7 +7,8 @@ quarters of that: ten seconds of processor time, and twenty where nothing is com
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import sys
+from collections.abc import Generator, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 
@@ -36,6 +37,18 @@ class _ImportsOnly:
     @pytest.hookimpl(tryfirst=True)
     def pytest_pycollect_makeitem(self) -> list[pytest.Item]:
         return []
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(
+        self, collector: pytest.Collector
+    ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+        """Forget a module that failed: pytest leaves its half, and forks would find no error."""
+        report = yield
+        if report.failed and isinstance(collector, pytest.Module):
+            for name, module in tuple(sys.modules.items()):
+                if getattr(module, "__file__", None) == str(collector.path):
+                    del sys.modules[name]
+        return report
 
 
 def import_tests(tests: Sequence[str]) -> None:
