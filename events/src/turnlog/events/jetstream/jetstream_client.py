@@ -462,4 +462,4 @@ def add_keys(connection: NatsConnection, keyring: SealKeyring | None) -> NatsCon
     # Only who has a keyring needs the library that opens.
     from turnlog.events.jetstream.session_keys import SessionKeys  # noqa: PLC0415
 
-    return replace(connection, keys=SessionKeys(connection, keyring))
+    return replace(connection, keys=SessionKeys(connection=connection, keyring=keyring))

@@ -429,8 +429,9 @@ async def open_session_watch(
     key = subjects.removesuffix(".>")
     kept = None
     if await feed.open_on(connection):
-        for message in tuple(feed.list_kept(key)):
-            await attach_key(connection, message)
+        if connection.keys:
+            for message in [each for each in feed.list_kept(key) if each.item is None]:
+                await attach_key(connection, message)
         kept = find_kept_events(feed, key, after)
     with feed.open_queue(key, wake, kept or ()) as queue:
         queue.has_missed = kept is None

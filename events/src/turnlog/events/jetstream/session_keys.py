@@ -27,14 +27,15 @@ from turnlog.events.jetstream.nats_connection import NatsConnection, wait_backof
 from turnlog.events.seals.boxes import BoxAltered, open_box, seal_box
 from turnlog.events.seals.event_boxes import EventSeal
 from turnlog.events.seals.key_tree import (
+    BOX_PURPOSE,
     KEY_BYTES,
     KeyTree,
     LeafErased,
     derive_box_key,
 )
 from turnlog.events.seals.keyrings import KeyringUnfit, SealKeyring
-from turnlog.events.seals.leaf_sets import SEALED_TEXT, LeafSets, format_leaves, parse_leaves
-from turnlog.events.seals.sealed_payload import SealedPayload, parse_sealed_header
+from turnlog.events.seals.leaf_sets import SEALED_TEXT, LeafSets, format_leaves, parse_leaf_runs
+from turnlog.events.seals.sealed_payload import SealedHeader, SealedPayload, parse_sealed_header
 from turnlog.events.subjects import (
     BLOBS_STREAM,
     KEYS_STREAM,
@@ -44,6 +45,9 @@ from turnlog.events.subjects import (
 
 MAX_CACHED_RECORDS: Final = 4_096
 """Sessions whose keys a process holds in memory."""
+
+MAX_CACHED_KEYS: Final = 4_096
+"""Keys of boxes that a process holds in memory; what reads an event after its writer finds one."""
 
 MAX_KEY_REQUESTS: Final = 64
 """Concurrent requests for records."""
@@ -70,7 +74,11 @@ class _NoKey:
     """Empty if it was erased."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+_KeyName = tuple[str, str, bytes]
+"""Tenant, name of leaves, and purpose of a key that follows from these."""
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class SessionKeys:
     """The keys of all sealed sessions that a keyring has."""
 
@@ -79,6 +87,8 @@ class SessionKeys:
     _records: OrderedDict[tuple[str, str], KeyRecord] = field(
         default_factory=OrderedDict[tuple[str, str], KeyRecord]
     )
+    _box_keys: dict[_KeyName, bytes] = field(default_factory=dict["_KeyName", bytes])
+    """Keys that follow from these records."""
     _noted: set[str] = field(default_factory=set[str])
     """What of the keyring was logged."""
 
@@ -141,34 +151,53 @@ class SessionKeys:
     async def attach_key(self, stored: bytes) -> bytes:
         """Return stored bytes with the key of their box, if they are a sealed event."""
         header = parse_sealed_header(stored)
-        if header is None:
-            return stored
+        return await self._attach_box_key(stored, header) if header else stored
+
+    async def attach_keys(self, stored: Iterable[bytes]) -> list[bytes]:
+        """Return all of these with their keys."""
+        pairs = [(each, parse_sealed_header(each)) for each in stored]
+        await self._load_records([header for _, header in pairs if header])
+        return [
+            await self._attach_box_key(each, header) if header else each for each, header in pairs
+        ]
+
+    async def _load_records(self, headers: Iterable[SealedHeader]) -> None:
+        """Request the records of keys that are not known, several at a time."""
+        unknown = (
+            each
+            for each in headers
+            if (each.place.tenant, each.leaves, BOX_PURPOSE) not in self._box_keys
+        )
+        needed = {
+            (each.place.tenant, s) for each in unknown for s in parse_leaf_runs(each.leaves) or ()
+        }
+        missing = iter(needed - self._records.keys())
+        while page := list(islice(missing, MAX_KEY_REQUESTS)):
+            # Whoever needs a record that cannot be read says so for its event.
+            found = (self.find_record(*each) for each in page)
+            await asyncio.gather(*found, return_exceptions=True)
+
+    async def _attach_box_key(self, stored: bytes, header: SealedHeader) -> bytes:
         try:
-            found = await self._find_box_key(header.tenant, header.leaves)
+            found = await self._find_box_key(header.place.tenant, header.leaves)
         except KeyringUnfit as error:
             self._note_unfit(error)
             return stored  # As without a keyring: nothing is lost, and another one opens it.
         if isinstance(found, _NoKey):
-            return SealedPayload(stored, None, found.fault)
-        return SealedPayload(stored, found)
+            return SealedPayload(stored, None, found.fault, header=header)
+        return SealedPayload(stored, found, header=header)
 
     def _note_unfit(self, error: KeyringUnfit) -> None:
         if error.detail not in self._noted:
             self._noted.add(error.detail)
             _log.error("keyring-unfit: %s", error.detail)
 
-    async def attach_keys(self, stored: Iterable[bytes]) -> list[bytes]:
-        """Return all of these with their keys."""
-        made: list[bytes] = []
-        rest = iter(stored)
-        while page := list(islice(rest, MAX_KEY_REQUESTS)):
-            made += await asyncio.gather(*map(self.attach_key, page))
-        return made
-
     async def _find_box_key(
-        self, tenant: str, name: str, purpose: bytes = b"box"
+        self, tenant: str, name: str, purpose: bytes = BOX_PURPOSE
     ) -> bytes | _NoKey:
-        leaves = parse_leaves(name)
+        if known := self._box_keys.get((tenant, name, purpose)):
+            return known
+        leaves = parse_leaf_runs(name)
         if leaves is None:
             return _NoKey("it names no keys")
         keys: list[bytes] = []
@@ -182,17 +211,19 @@ class SessionKeys:
             if record is None:
                 return _NoKey(f"the record with the keys of session {session} is missing")
             try:
-                keys += [record.tree.derive_leaf(leaf) for leaf in sorted(leaves[session])]
+                keys += record.tree.derive_covering_keys(leaves[session])
             except LeafErased:
                 return _NoKey()
-        return derive_box_key(keys, purpose)
+        if len(self._box_keys) >= MAX_CACHED_KEYS:
+            self._box_keys.clear()
+        return self._box_keys.setdefault((tenant, name, purpose), derive_box_key(keys, purpose))
 
     async def find_event_seal(self, tenant: str, leaves: LeafSets) -> EventSeal:
         """Return what seals an event under these leaves; raises `Corrupt` without their keys."""
         name = format_leaves(leaves)
         return EventSeal(key=await self._require_box_key(tenant, name), leaves=name)
 
-    async def _require_box_key(self, tenant: str, name: str, purpose: bytes = b"box") -> bytes:
+    async def _require_box_key(self, tenant: str, name: str, purpose: bytes = BOX_PURPOSE) -> bytes:
         key = await self._find_box_key(tenant, name, purpose)
         if isinstance(key, _NoKey):
             raise Corrupt(f"keys {name}", key.fault or "they were erased")

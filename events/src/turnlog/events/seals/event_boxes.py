@@ -5,20 +5,20 @@ The box has the digest of the command as well, since a short text can be guessed
 
 from __future__ import annotations
 
-import json
+import re
 from base64 import b64encode
 from dataclasses import dataclass
-from typing import cast
+from typing import Final
 
-from pydantic import BaseModel, JsonValue
+from pydantic import BaseModel
+from pydantic_core import from_json, to_json
 
 from turnlog.events.seals.boxes import seal_box
-from turnlog.events.seals.sealed_payload import (
-    SealedPayload,
-    build_event_place,
-    encode_json,
-)
+from turnlog.events.seals.sealed_payload import DATA_START, SealedPayload, parse_event_place
 from turnlog.events.seals.word_fields import JsonObject, split_words
+
+_COMMAND_HASH: Final = re.compile(rb',"commandhash":"([^"\\]*)"')
+"""Matches in the header of an event alone: in a text of it a quotation mark is escaped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,25 +31,16 @@ class EventSeal:
 
     def seal_event(self, kind: type[BaseModel], opened: bytes) -> bytes:
         """Return the bytes to store of an event; the same ones if it has no words."""
-        envelope: JsonObject = json.loads(opened)
-        rest, words = split_words(kind, cast("JsonObject", envelope.pop("data")))
-        command_hash = envelope.pop("commandhash", None)
+        header, _, data = opened[:-1].partition(DATA_START)
+        rest, words = split_words(kind, from_json(data))
+        command_hash = _COMMAND_HASH.search(header)
         if not words and not command_hash:
             return opened
         content: JsonObject = {"words": words} if words else {}
         if command_hash:
-            content["hash"] = command_hash
-        place = build_event_place(
-            cast("str", envelope["tenant"]),
-            cast("int", envelope["sequence"]),
-            cast("str", envelope["type"]),
-            self.leaves,
-        )
-        box = seal_box(self.key, place, encode_json(content).encode())
-        sealed: JsonObject = {
-            **envelope,
-            "sealedof": self.leaves,
-            "sealed": b64encode(box).decode(),
-            "data": cast("JsonValue", rest),
-        }
-        return SealedPayload(encode_json(sealed).encode(), self.key, opened=opened)
+            content["hash"] = command_hash[1].decode()
+            header = header[: command_hash.start()] + header[command_hash.end() :]
+        bound_to = parse_event_place(header).bind(self.leaves)
+        box = b64encode(seal_box(self.key, bound_to, to_json(content)))
+        start = b'%b,"sealedof":"%b","sealed":"%b"' % (header, self.leaves.encode(), box)
+        return SealedPayload(start + DATA_START + to_json(rest) + b"}", self.key, opened=opened)

@@ -8,10 +8,9 @@ from nothing. A fresh tree is one node; each puncture adds at most `TREE_DEPTH` 
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from hashlib import sha256
+from hashlib import blake2b, sha256
 from typing import Final
 
 from turnlog.events.errors import Corrupt, Refused
@@ -27,6 +26,9 @@ KEY_BYTES: Final = 32
 
 SESSION_LEAF: Final = 0
 """The leaf of what belongs to the session and to no turn."""
+
+BOX_PURPOSE: Final = b"box"
+"""Purpose of the key that a box is sealed under."""
 
 MAX_CACHED_NODES: Final = 4_096
 """Derived nodes that a tree keeps; a window of 500 turns has 1,000 leaves."""
@@ -78,6 +80,14 @@ class KeyTree:
         """Return the key of a leaf; raises `LeafErased` if it was punctured."""
         return self._derive_node((TREE_DEPTH, _check_leaf(leaf)))
 
+    def derive_covering_keys(self, runs: Iterable[range]) -> list[bytes]:
+        """Return the keys of the fewest nodes below which there are these leaves and no others.
+
+        Raises `LeafErased` if one of the leaves was punctured, because then no node above it is
+        left. A long run of turns has some twenty of them.
+        """
+        return [self._derive_node(node) for run in runs for node in _iterate_covering_nodes(run)]
+
     def _derive_node(self, place: _Place) -> bytes:
         found = self.nodes.get(place) or self._derived.get(place)
         if found is not None:
@@ -121,6 +131,18 @@ def _iterate_nodes(body: bytes) -> Iterator[tuple[_Place, bytes]]:
         yield place, body[start + 4 : start + _NODE_BYTES]
 
 
+def _iterate_covering_nodes(run: range) -> Iterator[_Place]:
+    """Yield the largest nodes that fit into a run of leaves, from its first leaf on."""
+    first, end = run.start, run.stop
+    while first < end:
+        _check_leaf(end - 1)
+        height = min(TREE_DEPTH, (end - first).bit_length() - 1)
+        if first:
+            height = min(height, (first & -first).bit_length() - 1)
+        yield TREE_DEPTH - height, first >> height
+        first += 1 << height
+
+
 def _derive_child(node: bytes, side: int) -> bytes:
     return sha256(b"turnlog key %d" % side + node).digest()
 
@@ -137,10 +159,10 @@ def _remove_leaf(nodes: dict[_Place, bytes], leaf: int) -> None:
         node = _derive_child(node, number & 1)
 
 
-def derive_box_key(leaf_keys: Iterable[bytes], purpose: bytes = b"box") -> bytes:
+def derive_box_key(keys: Iterable[bytes], purpose: bytes = BOX_PURPOSE) -> bytes:
     """Return the key of what follows from several leaves: without one of them there is none.
 
-    This is HKDF-SHA256 over the keys in the order of their leaves.
+    `keys` are those of the nodes that cover the leaves, in their order; all have one length. It is
+    their BLAKE2b digest, personal to the purpose.
     """
-    extracted = hmac.digest(b"turnlog seal 1", b"".join(leaf_keys), "sha256")
-    return hmac.digest(extracted, b"turnlog %b\x01" % purpose, "sha256")
+    return blake2b(b"".join(keys), digest_size=KEY_BYTES, person=b"turnlog " + purpose).digest()

@@ -7,7 +7,7 @@ clear beside the box, so that a reader knows which keys it needs.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from turnlog.events.ids import ID_PATTERN
@@ -30,6 +30,8 @@ def is_sealed_text(stored: bytes) -> bool:
     """Return whether stored bytes are a sealed text."""
     return SEALED_TEXT.match(stored) is not None
 
+
+_SESSION_ID: Final = re.compile(ID_PATTERN)
 
 _NAME: Final = re.compile(r"([^:]+):([0-9]{1,7}(?:-[0-9]{1,7})?(?:,[0-9]{1,7}(?:-[0-9]{1,7})?)*)")
 
@@ -54,19 +56,19 @@ def _format_runs(numbers: Iterable[int]) -> Iterator[str]:
         first = last = number
 
 
-def parse_leaves(name: str) -> LeafSets | None:
-    """Return the leaves of a name; None if it is none."""
-    found: dict[str, frozenset[int]] = {}
+def parse_leaf_runs(name: str) -> Mapping[str, Sequence[range]] | None:
+    """Return the runs of leaves of each session in a name; None if it is none."""
+    found: dict[str, Sequence[range]] = {}
     left = MAX_NAMED_LEAVES
     for each in name.split(";"):
         match = _NAME.fullmatch(each)
-        if match is None or re.fullmatch(ID_PATTERN, match[1]) is None:
+        if match is None or _SESSION_ID.fullmatch(match[1]) is None:
             return None
         runs = [_parse_run(run) for run in match[2].split(",")]
         left -= sum(map(len, runs))
         if left < 0:
             return None
-        found[match[1]] = frozenset(number for run in runs for number in run)
+        found[match[1]] = runs
     return found
 
 

@@ -7,60 +7,92 @@ open the one box alone.
 
 from __future__ import annotations
 
-import json
 import re
 from base64 import b64decode
-from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple, Self, cast
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, Self
 
 from pydantic import BaseModel, JsonValue
+from pydantic_core import from_json, to_json
 
 from turnlog.events.errors import Corrupt
 from turnlog.events.seals.word_fields import fill_erased, merge_words
 
-_STRING: Final = rb'"(?:[^"\\]|\\.)*"'
+DATA_START: Final = b',"data":'
+"""Where the data of an event begin. In a text of its header a quotation mark is escaped, so that
+nothing before them looks like this; the same goes for what else is looked for in a header.
+"""
 
-_SEALED_EVENT: Final = re.compile(
-    rb'\{"specversion":"1\.0","id":"[^"\\]*","source":"[^"\\]*","type":"([^"\\]*)"'
-    rb',"subject":"[^"\\]*","time":"[^"\\]*","tenant":"([^"\\]*)","sequence":([0-9]{1,20})'
-    rb'(?:,"prevstreamseq":[0-9]{1,20})?(?:,"prevhash":"[^"\\]*")?,"actor":' + _STRING + rb'(?:,"'
-    rb'(?:causationid|correlationid|commandkey|traceparent|copyof)":' + _STRING + rb")*"
-    rb',"sealedof":"([A-Za-z0-9_:,;-]+)","sealed":"([A-Za-z0-9+/=]+)","data":\{'
+_SEALED_START: Final = b',"sealedof":"'
+
+_BOX_START: Final = b'","sealed":"'
+
+_PLACE: Final = re.compile(
+    rb',"type":"([^"\\]*)",.*?,"tenant":"([^"\\]*)","sequence":([0-9]{1,20}),'
 )
-"""How the stored bytes of a sealed event begin; no event can have this in one of its values."""
-
-_HINT: Final = b'"sealedof":"'
-
 
 FindKind = Callable[[str], type[BaseModel] | None]
 """Return the model of a type of events; None for a type that this release does not know."""
 
 
-class SealedHeader(NamedTuple):
+class EventPlace(NamedTuple):
+    """What the header of an event says of its place, which a copy in a fork has as well."""
+
+    kind: str
+    """The type of the event."""
+    tenant: str
+    sequence: int
+
+    def bind(self, leaves: str) -> bytes:
+        """Return what a box under these leaves is bound to at this place."""
+        return f"event {self.tenant} {self.sequence} {self.kind} {leaves}".encode()
+
+
+def parse_event_place(header: bytes) -> EventPlace:
+    """Return the place in the header of an event; raises `ValueError` for all other bytes."""
+    found = _PLACE.search(header)
+    if found is None:
+        raise ValueError(header)
+    kind, tenant, sequence = (each.decode(errors="replace") for each in found.groups())
+    return EventPlace(kind, tenant, int(sequence))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SealedHeader:
     """What the bytes of a sealed event say in the clear of their box."""
 
-    tenant: str
-    place: bytes
-    """What the box is bound to."""
+    place: EventPlace
     leaves: str
     """The name of the leaves that it is sealed under."""
-    box: str
+    box: bytes
     """Base64."""
+    plain_header: bytes
+    """The header of the event without its box."""
+    data_at: int
+    """Where its data begin."""
 
 
 def parse_sealed_header(stored: bytes) -> SealedHeader | None:
     """Return the header of a sealed event; None for all other bytes."""
-    found = _SEALED_EVENT.match(stored) if _HINT in stored else None
-    if found is None:
+    begin = stored.find(_SEALED_START)
+    end = stored.find(DATA_START) if begin > 0 else -1
+    if end < begin:
         return None
-    kind, tenant, sequence, leaves, box = (each.decode(errors="replace") for each in found.groups())
-    place = build_event_place(tenant, int(sequence), kind, leaves)
-    return SealedHeader(tenant, place, leaves, box)
-
-
-def build_event_place(tenant: str, sequence: int, kind: str, leaves: str) -> bytes:
-    """Return what the box of an event is bound to, which its copy in a fork has as well."""
-    return f"event {tenant} {sequence} {kind} {leaves}".encode()
+    leaves, found, box = stored[begin + len(_SEALED_START) : end - 1].partition(_BOX_START)
+    if not found:
+        return None
+    try:
+        place = parse_event_place(stored[:begin])
+    except ValueError:
+        return None
+    return SealedHeader(
+        place=place,
+        leaves=leaves.decode(errors="replace"),
+        box=box,
+        plain_header=stored[:begin],
+        data_at=end + len(DATA_START),
+    )
 
 
 class SealedPayload(bytes):
@@ -72,12 +104,20 @@ class SealedPayload(bytes):
     """Why there is no key although nothing was erased."""
     opened: bytes | None
     """What it opens to, once it was opened."""
+    header: SealedHeader | None
+    """Its header, if it was parsed."""
 
     def __new__(
-        cls, stored: bytes, key: bytes | None, fault: str = "", opened: bytes | None = None
+        cls,
+        stored: bytes,
+        key: bytes | None,
+        fault: str = "",
+        *,
+        opened: bytes | None = None,
+        header: SealedHeader | None = None,
     ) -> Self:
         made = super().__new__(cls, stored)
-        made.key, made.fault, made.opened = key, fault, opened
+        made.key, made.fault, made.opened, made.header = key, fault, opened, header
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -98,19 +138,22 @@ class SealedPayload(bytes):
         return self.opened
 
     def _open_event(self, find_kind: FindKind) -> bytes:
-        header = parse_sealed_header(self)
+        header = self.header or parse_sealed_header(self)
         if self.fault or header is None:
             raise Corrupt("sealed event", self.fault or "it has no box")
-        envelope: dict[str, JsonValue] = json.loads(self)
-        data = cast("dict[str, JsonValue]", envelope.pop("data"))
-        del envelope["sealedof"], envelope["sealed"]
+        try:
+            data = _load_json(self[header.data_at : -1])
+        except ValueError:
+            raise Corrupt("sealed event", "its data are no JSON") from None
         if self.key is None:
-            kind = find_kind(cast("str", envelope["type"]))
-            return _encode(envelope, fill_erased(kind, data) if kind else data)
+            kind = find_kind(header.place.kind)
+            filled = fill_erased(kind, data) if kind else data
+            return header.plain_header + DATA_START + to_json(filled) + b"}"
         opened = _open_box(self.key, header)
-        if "hash" in opened and "copyof" not in envelope:
-            envelope["commandhash"] = opened["hash"]
-        return _encode(envelope, merge_words(data, opened.get("words", {})))
+        start = header.plain_header
+        if "hash" in opened and b',"copyof":"' not in start:
+            start += b',"commandhash":' + to_json(opened["hash"])
+        return start + DATA_START + to_json(merge_words(data, opened.get("words", {}))) + b"}"
 
 
 def _open_box(key: bytes, header: SealedHeader) -> dict[str, JsonValue]:
@@ -118,21 +161,16 @@ def _open_box(key: bytes, header: SealedHeader) -> dict[str, JsonValue]:
     from turnlog.events.seals.boxes import BoxAltered, open_box  # noqa: PLC0415
 
     try:
-        opened: dict[str, JsonValue] = json.loads(
-            open_box(key, header.place, b64decode(header.box))
+        return _load_json(
+            open_box(key, header.place.bind(header.leaves), b64decode(header.box, validate=True))
         )
     except (BoxAltered, ValueError) as error:
         raise Corrupt("sealed event", "its box was altered, or is of another key") from error
-    return opened
 
 
-def _encode(envelope: Mapping[str, JsonValue], data: JsonValue) -> bytes:
-    return encode_json({**envelope, "data": data}).encode()
-
-
-def encode_json(value: JsonValue) -> str:
-    """Return a value as compact JSON."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+def _load_json(encoded: bytes) -> dict[str, JsonValue]:
+    loaded: dict[str, JsonValue] = from_json(encoded)
+    return loaded
 
 
 def get_box_key(stored: bytes) -> bytes | None:

@@ -34,6 +34,9 @@ from turnlog.projections.session.text_refs import InputsRef, TextRef
 
 _SESSION: Final = frozenset({SESSION_LEAF})
 
+ATTRIBUTE_FIELDS: Final = "attributes."
+"""How the fields of the attributes of a session begin, in the sources of a manifest."""
+
 
 def list_event_leaves(session: str, state: SessionState | None, event: AppendableEvent) -> LeafSets:
     """Return the leaves of an event that is appended after a state."""
@@ -53,8 +56,8 @@ def list_event_leaves(session: str, state: SessionState | None, event: Appendabl
         case KnowledgeRetrieved() | TurnResolved():
             return {session: _list_turn_leaves(event.turn)}
         case HistorySummarised():
-            numbers = (n for run in event.turns for n in range(run.first, run.last + 1))
-            return join_leaves(*(_list_history_leaves(session, state, n) for n in numbers))
+            runs = (_list_run_leaves(session, state, run.first, run.last) for run in event.turns)
+            return join_leaves(*runs)
         case ContextAssembled():
             own = {session: frozenset({get_work_leaf(event.turn)})}
             return join_leaves(own, _list_manifest_leaves(session, state, event.manifest))
@@ -112,14 +115,25 @@ def _list_history_leaves(session: str, state: SessionState | None, turn: int) ->
     return dict.fromkeys(owners or {session, origin.session}, leaves)
 
 
+def _list_run_leaves(session: str, state: SessionState | None, first: int, last: int) -> LeafSets:
+    """Return the leaves of a run of earlier turns."""
+    if state and state.origin and state.origin.kind == "fork":
+        turns = range(first, last + 1)
+        return join_leaves(*(_list_history_leaves(session, state, turn) for turn in turns))
+    return {session: frozenset(range(get_text_leaf(first), get_work_leaf(last) + 1))}
+
+
 def _list_manifest_leaves(session: str, state: SessionState | None, manifest: Manifest) -> LeafSets:
     events = _EventLeaves(session, state)
     found: list[LeafSets] = []
     for source in (part.source for part in manifest.parts):
         match source:
             case HistorySource(first=first, last=last, later=later):
-                turns = (*range(first, last + 1), *([later] if later else []))
-                found += [_list_history_leaves(session, state, turn) for turn in turns]
+                found.append(_list_run_leaves(session, state, first, last))
+                if later:
+                    found.append(_list_history_leaves(session, state, later))
+            case EventTextSource(field=field) if field.startswith(ATTRIBUTE_FIELDS):
+                found.append({session: _SESSION})
             case EventTextSource(sequence=sequence):
                 found.append(events.find_leaves(sequence))
             case ResolutionSource(resolution=sequence) | KnowledgeSource(retrieved=sequence):
@@ -141,6 +155,9 @@ class _EventLeaves:
 
     def find_leaves(self, sequence: int) -> LeafSets:
         """Return the leaves of an event; those of the session if no turn is known to have it."""
+        opened = self.state.open if self.state else None
+        if opened and sequence in _list_submitted_sequences(opened.submission):
+            return {self.session: frozenset({get_text_leaf(opened.turn)})}
         if self.known is None:
             self.known = dict(self._iterate_known()) if self.state else {}
         return self.known.get(sequence, self._list_unknown(sequence))
@@ -162,9 +179,10 @@ class _EventLeaves:
         for unsettled in state.unsettled_turns:
             yield from self._iterate_submitted(unsettled)
         for summary in state.summaries:
-            turns = (n for run in summary.turns for n in range(run.first, run.last + 1))
-            leaves = (_list_history_leaves(self.session, state, turn) for turn in turns)
-            yield summary.sequence, join_leaves(*leaves)
+            runs = (
+                _list_run_leaves(self.session, state, run.first, run.last) for run in summary.turns
+            )
+            yield summary.sequence, join_leaves(*runs)
         if state.returns:
             owner = _list_history_leaves(self.session, state, state.returns.turn)
             yield from ((ref.said.sequence, owner) for ref in state.returns.results)
@@ -179,9 +197,13 @@ class _EventLeaves:
 
     def _iterate_submitted(self, submitted: TurnSubmission) -> Iterator[tuple[int, LeafSets]]:
         leaves: LeafSets = {self.session: frozenset({get_text_leaf(submitted.turn)})}
-        for ref in (submitted.text, submitted.inputs, *submitted.media):
-            if ref is not None:
-                yield ref.sequence, leaves
+        yield from ((each, leaves) for each in _list_submitted_sequences(submitted))
+
+
+def _list_submitted_sequences(submitted: TurnSubmission) -> list[int]:
+    """Return the sequences of the events with what a person said in a turn."""
+    refs = (submitted.text, submitted.inputs, *submitted.media)
+    return [ref.sequence for ref in refs if ref is not None]
 
 
 def _select_leaf(
