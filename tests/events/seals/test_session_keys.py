@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -80,6 +81,11 @@ async def store_tree(client: JetStreamClient, tenant: str, tree: KeyTree) -> Non
     await request_json(client.connection, build_key_subject(tenant, "s"), PublishAck, stored)
 
 
+def read_blocks(folder: Path) -> list[bytes]:
+    """Return all files in which a server keeps messages."""
+    return [file.read_bytes() for file in folder.rglob("*.blk")]
+
+
 async def read_texts(client: JetStreamClient, tenant: str) -> list[object]:
     last = await client.log.read_last_event(tenant, "s", leader=True)
     assert last is not None
@@ -96,7 +102,10 @@ async def test_session_has_one_record_whoever_creates_it(
     digests = [await get_keys(each).compute_digest(fresh_tenant, leaves, b"a") for each in both]
     assert digests[0] == digests[1]
     info = await client.connection.nc.jetstream().stream_info(KEYS_STREAM)
-    assert (info.config.max_msgs_per_subject, info.config.deny_delete) == (1, False)
+    assert (info.config.max_msgs_per_subject, info.config.deny_delete) == (
+        2,
+        False,
+    )  # The earlier one is overwritten, and not dropped.
     stored = (await client.connection.nc.jetstream().get_last_msg(
         KEYS_STREAM, build_key_subject(fresh_tenant, "s")
     )).data  # fmt: skip
@@ -198,3 +207,71 @@ async def test_text_of_a_turn_is_stored_sealed_under_a_keyed_digest(
     )
     with pytest.raises(AlteredBlob):
         await client.blobs.get_blob(fresh_tenant, other)
+
+
+async def test_removing_keys_is_final_in_every_process_and_overwrites_the_record_before(
+    client: JetStreamClient, fresh_tenant: str, own_server: NatsServer, tmp_path: Path
+) -> None:
+    await append_sealed(client, fresh_tenant, "first", "second")
+    async with open_client(own_server.url, StreamOptions(), keyring=KEYRING) as other:
+        assert await read_texts(other, fresh_tenant) == [
+            PlainText(text="first"),
+            PlainText(text="second"),
+        ]
+        forgotten = asyncio.Event()
+
+        def note(_tenant: str, _session: str) -> None:
+            forgotten.set()
+
+        get_keys(other).add_listener(note)
+        subject = build_key_subject(fresh_tenant, "s")
+        js = client.connection.nc.jetstream()
+        before = (await js.get_last_msg(KEYS_STREAM, subject)).data
+        leaves = frozenset({get_text_leaf(1)})
+        removed = await get_keys(client).remove_leaves(fresh_tenant, "s", leaves)
+        assert removed.before != removed.after
+        again = await get_keys(client).remove_leaves(fresh_tenant, "s", leaves)
+        assert (again.before, again.after) == (removed.after, removed.after)
+        await asyncio.wait_for(forgotten.wait(), 10)
+        erased = ErasedText(erased=True, digest="", characters=5)
+        assert await read_texts(other, fresh_tenant) == [erased, PlainText(text="second")]
+    info = await js.stream_info(KEYS_STREAM, subjects_filter=subject)
+    assert info.state.subjects == {subject: 1}
+    assert before is not None
+    last = (await js.get_last_msg(KEYS_STREAM, subject)).data
+    assert last is not None
+    stored = read_blocks(tmp_path)
+    assert [
+        (before in each, last in each) for each in stored if last in each or before in each
+    ] == [(False, True)]
+
+
+async def test_two_removals_at_once_both_hold(client: JetStreamClient, fresh_tenant: str) -> None:
+    await append_sealed(client, fresh_tenant, "first", "second", "third")
+    both = [client, open_again(client, KEYRING)]
+    await asyncio.gather(
+        *(
+            get_keys(each).remove_leaves(fresh_tenant, "s", frozenset({get_text_leaf(turn)}))
+            for each, turn in zip(both, (1, 3), strict=True)
+        )
+    )
+    found = await read_texts(open_again(client, KEYRING), fresh_tenant)
+    assert [isinstance(each, ErasedText) for each in found] == [True, False, True]
+
+
+async def test_text_under_all_keys_of_a_session_closes_with_the_first_that_is_removed(
+    client: JetStreamClient, fresh_tenant: str
+) -> None:
+    keys = get_keys(client)
+    await keys.create_record(fresh_tenant, "s")
+    stored = await keys.seal_session_text(fresh_tenant, "s", "snapshot", b"qvx state")
+    assert await keys.open_text(fresh_tenant, "snapshot", stored) == b"qvx state"
+    await keys.remove_leaves(fresh_tenant, "s", frozenset({5}))
+    with pytest.raises(Corrupt, match="erased"):
+        await keys.open_text(fresh_tenant, "snapshot", stored)
+    later = await keys.seal_session_text(fresh_tenant, "s", "snapshot", b"qvx later")
+    assert b"s:0-4,6-2097151" in later
+    assert await keys.open_text(fresh_tenant, "snapshot", later) == b"qvx later"
+    await keys.remove_leaves(fresh_tenant, "s", None)
+    with pytest.raises(Corrupt, match="all of them were erased"):
+        await keys.seal_session_text(fresh_tenant, "s", "snapshot", b"qvx")

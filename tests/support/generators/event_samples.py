@@ -68,7 +68,15 @@ from turnlog.events.model.quota_events import (
     QuotaReserved,
     QuotaSettled,
 )
-from turnlog.events.model.redaction_events import RedactedSpan, ReplyRedacted, TextRedacted
+from turnlog.events.model.redaction_events import (
+    ContentErased,
+    ErasedTurn,
+    ErasureBegun,
+    ErasureOrigin,
+    RedactedSpan,
+    ReplyRedacted,
+    TextRedacted,
+)
 from turnlog.events.model.retrieval_events import (
     CandidateVote,
     EntryFeedbackGiven,
@@ -306,6 +314,20 @@ def _build_session_samples() -> dict[str, KnownEvent]:
             rule="operator",
             replacement=PlainText(text="My card is [withheld]."),
             spans=(RedactedSpan(begin=11, end=27),),
+        ),
+        "erasure-begun": ErasureBegun(
+            leaves="s:6-7;other:4-5",
+            turns=(ErasedTurn(turn=3, of="turn"),),
+            reason="request 4711",
+            origin=ErasureOrigin(session="other", sequence=9),
+            reached=("third",),
+            with_replies=True,
+        ),
+        "content-erased": ContentErased(
+            begun=12,
+            generation=1,
+            record_before=compute_digest("before"),
+            record_after=compute_digest("after"),
         ),
     }
 

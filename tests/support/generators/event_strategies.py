@@ -24,7 +24,14 @@ from turnlog.events.model.memory_events import (
     TurnRange,
 )
 from turnlog.events.model.prompt_events import PromptFile, PromptsSnapshotted
-from turnlog.events.model.redaction_events import RedactedSpan, ReplyRedacted, TextRedacted
+from turnlog.events.model.redaction_events import (
+    ContentErased,
+    ErasedTurn,
+    ErasureBegun,
+    RedactedSpan,
+    ReplyRedacted,
+    TextRedacted,
+)
 from turnlog.events.model.retrieval_events import (
     EntryFeedbackGiven,
     FeedbackGiven,
@@ -456,6 +463,19 @@ EVENT_STRATEGIES: dict[type[KnownEvent], st.SearchStrategy[KnownEvent]] = {
         rule=st.just("operator"),
         replacement=CONTENTS,
         spans=st.sampled_from([(), (RedactedSpan(begin=0, end=1),)]),
+    ),
+    ErasureBegun: st.builds(
+        ErasureBegun,
+        leaves=st.just("s:4-5"),
+        turns=st.sampled_from([(), (ErasedTurn(turn=2, of="turn"),)]),
+        reason=st.just("because"),
+    ),
+    ContentErased: st.builds(
+        ContentErased,
+        begun=st.integers(1, 20),
+        generation=st.just(1),
+        record_before=st.just(compute_digest("before")),
+        record_after=st.just(compute_digest("after")),
     ),
 }
 

@@ -19,6 +19,7 @@ from turnlog.events.seals.sealed_payload import get_box_key
 from turnlog.events.store.memory_log import MemoryBlobStore, MemoryLog
 from turnlog.events.store.ports import BlobStore, EventLog, RawEvent
 from turnlog.events.stray_messages import is_stray
+from turnlog.projections.audit.record.erasure_reach import is_closed
 from turnlog.projections.audit.record.session_replay import collect_blob_digests
 from turnlog.projections.audit.verify.session_verification import (
     VerificationContext,
@@ -122,6 +123,7 @@ def verify_with_bundle_verifier(
             verify_prompt(call, session, blobs)
         except (VerificationFailure, *MALFORMED) as wrong:
             yield f"event {place}, by the stranger: {wrong!r}"
-    own_count = sum(isinstance(each.event, ContextAssembled) for each in events)
+    own = [each for each in events if isinstance(each.event, ContextAssembled)]
+    own_count = sum(not is_closed(each) for each in own)
     if own_count != len(tuple(session.iterate_calls())):
         yield "the stranger counts other calls"

@@ -10,7 +10,11 @@ from turnlog.client import operations
 from turnlog.client.async_connection import AsyncServiceConnection
 from turnlog.contract.call_payloads import CallProofView, ToolResultView
 from turnlog.contract.memory_payloads import ExclusionPreviewView, ForecastView
-from turnlog.contract.session_payloads import SessionView
+from turnlog.contract.session_payloads import (
+    ErasureList,
+    ErasureReceipt,
+    SessionView,
+)
 from turnlog.contract.turn_payloads import (
     ApprovalResult,
     CloseResult,
@@ -20,6 +24,7 @@ from turnlog.contract.turn_payloads import (
 )
 from turnlog.contract.value_names import (
     ApprovalDecision,
+    ErasedPart,
     FeedbackVote,
     RedactedPart,
     ShareAccess,
@@ -211,6 +216,40 @@ class AsyncSessionRequests:
             pattern=pattern,
             spans=spans,
         )
+        return await self.turnlog.send(operation)
+
+    async def erase_words(
+        self,
+        reason: str,
+        *,
+        turn: int | None = None,
+        of: ErasedPart = "turn",
+        with_replies: bool = False,
+        dry_run: bool = False,
+    ) -> ErasureReceipt:
+        """Erase all words of a sealed session, or something of one turn, for good.
+
+        What was made of the words goes too, and `with_replies` also what came of turns that saw
+        them. The receipt names it all. With `dry_run` nothing is erased.
+        """
+        operation = operations.erase_words(
+            session=self.session,
+            reason=reason,
+            turn=turn,
+            of=of,
+            with_replies=with_replies,
+            dry_run=dry_run,
+        )
+        return await self.turnlog.send(operation)
+
+    async def list_erasures(self) -> ErasureList:
+        """Return the receipts of all erasures of a session, after a checking pass."""
+        operation = operations.list_erasures(self.session)
+        return await self.turnlog.send(operation)
+
+    async def read_erasure(self, sequence: int) -> ErasureReceipt:
+        """Return the receipt of one erasure, after a checking pass."""
+        operation = operations.read_erasure(self.session, sequence)
         return await self.turnlog.send(operation)
 
     async def fetch_state(self, *, at: int | None = None) -> SessionView:

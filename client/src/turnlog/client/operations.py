@@ -24,7 +24,14 @@ from turnlog.contract import api_paths
 from turnlog.contract.api_paths import format_path
 from turnlog.contract.call_payloads import CallProofView, ToolResultView
 from turnlog.contract.memory_payloads import ExclusionPreviewView, ForecastView
-from turnlog.contract.session_payloads import ForkedSession, OpenedSession, SessionPage, SessionView
+from turnlog.contract.session_payloads import (
+    ErasureList,
+    ErasureReceipt,
+    ForkedSession,
+    OpenedSession,
+    SessionPage,
+    SessionView,
+)
 from turnlog.contract.turn_payloads import (
     ApprovalResult,
     CloseResult,
@@ -36,6 +43,7 @@ from turnlog.contract.turn_payloads import (
 )
 from turnlog.contract.value_names import (
     ApprovalDecision,
+    ErasedPart,
     FeedbackVote,
     RedactedPart,
     SessionOrder,
@@ -424,6 +432,41 @@ def redact_turn(
         "spans": named or None,
     }
     return build_command(format_path(api_paths.REDACTIONS, session=session), body, CommandResult)
+
+
+def erase_words(
+    session: str,
+    reason: str,
+    *,
+    turn: int | None = None,
+    of: ErasedPart = "turn",
+    with_replies: bool = False,
+    dry_run: bool = False,
+) -> ClientOperation[ErasureReceipt]:
+    """Erase all words of a sealed session, or something of one turn, for good.
+
+    What was made of the words goes too, and `with_replies` also what came of turns that saw
+    them. The receipt names it all. With `dry_run` nothing is erased.
+    """
+    body = {
+        "turn": turn,
+        "of": of,
+        "with_replies": with_replies,
+        "reason": reason,
+        "dry_run": dry_run,
+    }
+    return build_command(format_path(api_paths.ERASURES, session=session), body, ErasureReceipt)
+
+
+def list_erasures(session: str) -> ClientOperation[ErasureList]:
+    """Return the receipts of all erasures of a session, after a checking pass."""
+    return build_read(format_path(api_paths.ERASURES, session=session), ErasureList)
+
+
+def read_erasure(session: str, sequence: int) -> ClientOperation[ErasureReceipt]:
+    """Return the receipt of one erasure, after a checking pass."""
+    path = format_path(api_paths.ERASURE, session=session, sequence=sequence)
+    return build_read(path, ErasureReceipt)
 
 
 def fork_session(

@@ -6,7 +6,7 @@ from typing import Literal
 
 from turnlog.contract.payload_models import JsonObject, ResponseModel
 from turnlog.contract.usage_payloads import SessionUsage
-from turnlog.contract.value_names import ShareAccess
+from turnlog.contract.value_names import ErasedPart, ErasureStatus, ShareAccess
 
 
 class OriginRow(ResponseModel):
@@ -222,3 +222,75 @@ class SessionPage(ResponseModel):
     """The sessions."""
     next: str | None
     """The `before` of the next page; null on the last page."""
+
+
+class ErasedTurnView(ResponseModel):
+    """A turn of which something is erased."""
+
+    turn: int
+    """The turn number."""
+    of: ErasedPart
+    """What of it."""
+
+
+class ErasedSessionView(ResponseModel):
+    """What an erasure reaches in one session."""
+
+    session: str
+    """The session: the one asked for, a fork of it, or a child that it asked."""
+    begun: int | None
+    """Sequence of the event that began its part; null for a plan, and before it has begun."""
+    ended: int | None
+    """Sequence of the event that ended it: from then on nobody can open the words."""
+    turns: tuple[ErasedTurnView, ...]
+    """The turns of which something is erased; empty where all of the session is."""
+    leaves: str
+    """The keys that go, in the form of `sealedof`."""
+    events: tuple[int, ...]
+    """Sequences of all events whose words are under one of these keys."""
+    calls: tuple[str, ...]
+    """The calls among them: their prompts had the words, or something made of them, and cannot be
+    read or reproduced any more.
+    """
+    repeating_turns: tuple[int, ...]
+    """Later turns of these calls whose replies stay, and may repeat the words."""
+    generation: int | None = None
+    """The generation of the keyring by which a copy of the earlier keys, as in a back-up, can still
+    be opened until it is retired; null until it has ended.
+    """
+    record_before: str | None = None
+    """Digest of the stored record of keys before."""
+    record_after: str | None = None
+    """Digest of the record after."""
+    left: tuple[int, ...] = ()
+    """Events that can still be opened although they should not; the checking pass found them."""
+
+
+class ErasureReceipt(ResponseModel):
+    """What an erasure reaches, and how far it is."""
+
+    session: str
+    """The session."""
+    erasure: int | None
+    """Sequence of the event that began it; null for a plan."""
+    at: str | None
+    """When it was begun; null for a plan."""
+    by: str | None
+    """Who asked for it; null for a plan."""
+    reason: str
+    """Why."""
+    status: ErasureStatus
+    """`planned`, `begun`, `erased`, or `incomplete` where the checking pass found words."""
+    sessions: tuple[ErasedSessionView, ...]
+    """The session, then its forks and children, and theirs."""
+    kept_elsewhere: tuple[str, ...]
+    """What no erasure here can reach."""
+
+
+class ErasureList(ResponseModel):
+    """The erasures of a session."""
+
+    session: str
+    """The session."""
+    erasures: tuple[ErasureReceipt, ...]
+    """Their receipts, in order."""

@@ -27,6 +27,7 @@ from turnlog.contract.request_values import (
 )
 from turnlog.contract.value_names import (
     ApprovalDecision,
+    ErasedPart,
     FeedbackVote,
     RedactedPart,
     ShareAccess,
@@ -258,6 +259,24 @@ class RedactTurnRequest(RequestModel):
         list[RedactedSpanInput] | None, ADDED_FIELD, Field(min_length=1, max_length=1_000)
     ] = None
     """Only these parts of the text as it stands now."""
+
+
+class EraseRequest(RequestModel):
+    """Erases all words of a session, or something of one turn, for good."""
+
+    turn: TurnNumber | None = None
+    """The number of the turn; without one all words of the session are erased, and it is closed."""
+    of: ErasedPart = "turn"
+    """What of the turn: the `text` that was submitted with it, the `work` that came of it, or both.
+    """
+    with_replies: bool = False
+    """Whether what came of later turns whose prompts had the words is erased too: it may repeat
+    them.
+    """
+    reason: CommandReason
+    """The reason, recorded for good and never sealed: name no person."""
+    dry_run: bool = False
+    """Only says what would be erased."""
 
 
 class DecideApprovalRequest(RequestModel):

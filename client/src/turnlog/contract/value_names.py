@@ -46,3 +46,9 @@ RoleName = Literal["caller", "watcher", "operator", "auditor", "administrator"]
 
 SignIn = Literal["key", "root-key", "oidc", "browser-token", "proxy", "none"]
 """How a principal proved who it is; `none` where a service asks nobody."""
+
+ErasedPart = Literal["text", "work", "turn"]
+"""What of a turn is erased: what was submitted with it, what came of it, or both."""
+
+ErasureStatus = Literal["planned", "begun", "erased", "incomplete"]
+"""How far an erasure is; `incomplete` where words were found that it should have reached."""

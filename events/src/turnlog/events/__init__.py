@@ -46,7 +46,12 @@ if TYPE_CHECKING:
         SummaryUndone,
     )
     from turnlog.events.model.prompt_events import PromptsSnapshotted
-    from turnlog.events.model.redaction_events import ReplyRedacted, TextRedacted
+    from turnlog.events.model.redaction_events import (
+        ContentErased,
+        ErasureBegun,
+        ReplyRedacted,
+        TextRedacted,
+    )
     from turnlog.events.model.retrieval_events import (
         EntryFeedbackGiven,
         FeedbackGiven,
@@ -125,12 +130,14 @@ __all__ = [
     "CommandRef",
     "Conflict",
     "Content",
+    "ContentErased",
     "ContextAssembled",
     "Corrupt",
     "Digest",
     "EntryFeedbackGiven",
     "Envelope",
     "ErasedText",
+    "ErasureBegun",
     "Event",
     "EventBatch",
     "EventDraft",

@@ -38,7 +38,7 @@ from turnlog.events.model.quota_events import (
     QuotaEdited,
     QuotaEvent,
 )
-from turnlog.events.model.redaction_events import RedactionEvent
+from turnlog.events.model.redaction_events import ErasureEvent, RedactionEvent
 from turnlog.events.model.retrieval_events import KnownRetrievalEvent
 from turnlog.events.model.segment_events import SEGMENT_FAMILY, SegmentEvent
 from turnlog.events.model.session_events import KnownSessionEvent, PhaseEntered
@@ -70,6 +70,7 @@ KnownEvent = (
     | KnownToolEvent
     | KnownChildEvent
     | RedactionEvent
+    | ErasureEvent
     | PhaseEntered
     | KnownMemoryEvent
 )

@@ -98,7 +98,7 @@ class ProcessComponents:
         self, older_commands: OlderCommandLookup, quotas: TurnQuotas | None = None
     ) -> CommandHandler:
         """Create this process's command handler."""
-        return CommandHandler(
+        handler = CommandHandler(
             log=self.log,
             snapshots=CheckedSnapshotStore(self.log, self.snapshots),
             texts=TextReader(log=self.log, blobs=self.blobs, media=MediaReader(self.limited_media)),
@@ -109,6 +109,9 @@ class ProcessComponents:
             quotas=quotas or self.create_turn_quotas(),
             sealing=SessionSealing(self.connection.keys, is_on=self.seals_new_sessions),
         )
+        if self.connection.keys:
+            self.connection.keys.add_listener(handler.state_cache.forget_session)
+        return handler
 
     @property
     def library_parts(self) -> LibraryParts:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -414,6 +414,8 @@ def build_client(
     library = build_event_feed(LIBRARY_HISTORY.build_filter(tenant))
     alerts = build_event_feed(ALERT_HISTORY.build_filter(tenant))
     reads = build_event_feed(READ_HISTORY.build_filter(tenant))
+    if connection.keys:
+        connection.keys.add_listener(partial(_forget_kept_events, events))
     return JetStreamClient(
         connection=connection,
         log=JetStreamLog(connection=connection, feed=events),
@@ -427,6 +429,10 @@ def build_client(
             connection, build_token_feed(build_token_filter(tenant, session))
         ),
     )
+
+
+def _forget_kept_events(feed: LiveFeed[RecordedEvent], tenant: str, session: str) -> None:
+    feed.forget_messages(SESSION_HISTORY.build_filter(tenant, session).removesuffix(".>"))
 
 
 @asynccontextmanager
@@ -452,7 +458,9 @@ async def open_client(
         on_closed=on_closed,
     ) as connection:
         await provision_streams(connection, terms)
-        yield build_client(add_keys(connection, keyring), tenant)
+        opened = add_keys(connection, keyring)
+        async with opened.keys.watch_records() if opened.keys else nullcontext():
+            yield build_client(opened, tenant)
 
 
 def add_keys(connection: NatsConnection, keyring: SealKeyring | None) -> NatsConnection:

@@ -160,6 +160,14 @@ class LiveFeed(Generic[ItemT]):
         """Return the kept messages under a key, in the order of the stream."""
         return self._recent_by_key.get(key, ())
 
+    def forget_messages(self, key: str) -> None:
+        """Drop the kept messages under a key; its watchers read the log."""
+        for message in tuple(self.list_kept(key)):
+            del self._recent[message.stream_sequence]
+            self._forget_message(message)
+        for queue in self._queues.get(key, ()):
+            queue.mark_possible_loss()
+
     @contextmanager
     def open_queue(
         self,

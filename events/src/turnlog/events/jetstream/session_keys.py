@@ -1,8 +1,9 @@
 """The keys of sealed sessions: one record for each session in the stream KEYS, and who opens by it.
 
 A record is stored before the session is opened and holds the tree of its keys, wrapped under the
-keyring. Only its last value is kept, so that a later one can lack keys which this one has. Whatever
-a process reads on its connection passes here: the bytes of a sealed event get their key, and all
+keyring. Removing keys replaces it by a record that lacks them, and has the server overwrite the
+bytes of the earlier one; every process hears of it and forgets what it has in memory. Whatever a
+process reads on its connection passes here: the bytes of a sealed event get their key, and all
 others are left as they are.
 """
 
@@ -14,29 +15,52 @@ import logging
 import re
 import secrets
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
-from turnlog.events.content import KEYED_DIGEST, Digest
+from nats.aio.msg import Msg
+from pydantic import BaseModel
+from pydantic_core import to_json
+
+from turnlog.events.content import KEYED_DIGEST, Digest, compute_digest
 from turnlog.events.errors import Corrupt
-from turnlog.events.jetstream.direct_get import get_last_message
-from turnlog.events.jetstream.js_api import IN_FLIGHT_CODE, JsApiError, store_behind
-from turnlog.events.jetstream.nats_connection import NatsConnection, wait_backoff
+from turnlog.events.jetstream.direct_get import get_last_message, get_next_message
+from turnlog.events.jetstream.js_api import (
+    IN_FLIGHT_CODE,
+    JsApiError,
+    request_json,
+    store_behind,
+)
+from turnlog.events.jetstream.nats_connection import (
+    NatsConnection,
+    open_subscription,
+    wait_backoff,
+)
 from turnlog.events.seals.boxes import BoxAltered, open_box, seal_box
 from turnlog.events.seals.event_boxes import EventSeal
+from turnlog.events.seals.key_ports import RemovedKeys
 from turnlog.events.seals.key_tree import (
     BOX_PURPOSE,
+    EMPTY_TREE,
     KEY_BYTES,
     KeyTree,
     LeafErased,
     derive_box_key,
 )
 from turnlog.events.seals.keyrings import KeyringUnfit, SealKeyring
-from turnlog.events.seals.leaf_sets import SEALED_TEXT, LeafSets, format_leaves, parse_leaf_runs
+from turnlog.events.seals.leaf_sets import (
+    SEALED_TEXT,
+    LeafSets,
+    format_leaf_runs,
+    format_leaves,
+    parse_leaf_runs,
+)
 from turnlog.events.seals.sealed_payload import SealedHeader, SealedPayload, parse_sealed_header
 from turnlog.events.subjects import (
+    ALL_KEY_SUBJECTS,
     BLOBS_STREAM,
     KEYS_STREAM,
     build_blob_subject,
@@ -78,6 +102,10 @@ _KeyName = tuple[str, str, bytes]
 """Tenant, name of leaves, and purpose of a key that follows from these."""
 
 
+ForgetSession = Callable[[str, str], None]
+"""Drop what a process has in memory of a session, by tenant and id."""
+
+
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class SessionKeys:
     """The keys of all sealed sessions that a keyring has."""
@@ -89,14 +117,14 @@ class SessionKeys:
     )
     _box_keys: dict[_KeyName, bytes] = field(default_factory=dict["_KeyName", bytes])
     """Keys that follow from these records."""
+    _listeners: list[ForgetSession] = field(default_factory=list["ForgetSession"])
     _noted: set[str] = field(default_factory=set[str])
     """What of the keyring was logged."""
 
     async def create_record(self, tenant: str, session: str) -> int:
         """Store new keys for a session, unless it has some; return their generation."""
-        tree, generation = KeyTree.create(secrets.token_bytes(KEY_BYTES)), self.keyring.generation
-        wrapped = self.keyring.wrap_keys(tenant, generation, tree.encode())
-        stored = b"turnlog-keys 1 %d\n" % generation + wrapped
+        tree = KeyTree.create(secrets.token_bytes(KEY_BYTES))
+        stored = self._encode_record(tenant, tree, self.keyring.generation)
         subject = build_key_subject(tenant, session)
         await self._store_first(subject, stored)
         record = await self.find_record(tenant, session)
@@ -117,6 +145,65 @@ class SessionKeys:
                 failures += 1
             else:
                 return
+
+    async def remove_leaves(
+        self, tenant: str, session: str, leaves: frozenset[int] | None
+    ) -> RemovedKeys:
+        """See `SealingKeys.remove_leaves`."""
+        subject, failures = build_key_subject(tenant, session), 0
+        while True:
+            found = await get_last_message(self.connection, KEYS_STREAM, subject, leader=True)
+            if found is None:
+                raise Corrupt(f"keys of session {session}", "the record is missing")
+            record = self._decode_record(tenant, session, found.payload)
+            left = EMPTY_TREE if leaves is None else record.tree.remove_leaves(leaves)
+            stored = found.payload
+            if left.nodes != record.tree.nodes:
+                stored = self._encode_record(tenant, left, record.generation)
+                try:
+                    if not await store_behind(
+                        self.connection, subject, stored, found.stream_sequence
+                    ):
+                        continue
+                except JsApiError as denied:
+                    if denied.code != IN_FLIGHT_CODE:
+                        raise
+                    await wait_backoff(failures)
+                    failures += 1
+                    continue
+            await delete_earlier_records(self.connection, subject)
+            self.forget_records(tenant, session)
+            before, after = compute_digest(found.payload), compute_digest(stored)
+            return RemovedKeys(record.generation, before, after)
+
+    def forget_records(self, tenant: str, session: str) -> None:
+        """See `SealingKeys.forget_records`."""
+        self._records.pop((tenant, session), None)
+        self._box_keys.clear()
+        for listener in self._listeners:
+            listener(tenant, session)
+
+    def add_listener(self, listener: ForgetSession) -> None:
+        """See `SealingKeys.add_listener`."""
+        self._listeners.append(listener)
+
+    @asynccontextmanager
+    async def watch_records(self) -> AsyncGenerator[None]:
+        """Forget the keys of each session whose record is replaced while the body runs."""
+
+        async def forget(message: Msg) -> None:
+            _, tenant, session = message.subject.split(".")
+            if (tenant, session) in self._records:
+                self.forget_records(tenant, session)
+
+        with self.connection.watch_reconnects(self._forget_all):
+            async with open_subscription(self.connection.nc, ALL_KEY_SUBJECTS, forget):
+                yield
+
+    def _forget_all(self) -> None:
+        """Drop all keys in memory, after a time in which replaced records may have been missed."""
+        for tenant, session in tuple(self._records):
+            self.forget_records(tenant, session)
 
     async def has_record(self, tenant: str, session: str) -> bool:
         """Return whether a session has keys."""
@@ -139,6 +226,10 @@ class SessionKeys:
         while len(self._records) > MAX_CACHED_RECORDS:
             self._records.popitem(last=False)
         return record
+
+    def _encode_record(self, tenant: str, tree: KeyTree, generation: int) -> bytes:
+        wrapped = self.keyring.wrap_keys(tenant, generation, tree.encode())
+        return b"turnlog-keys 1 %d\n" % generation + wrapped
 
     def _decode_record(self, tenant: str, session: str, stored: bytes) -> KeyRecord:
         start = _RECORD.match(stored)
@@ -243,9 +334,19 @@ class SessionKeys:
             raise Corrupt(f"blob {digest}", "it is gone")
         return await self._require_box_key(tenant, start[1].decode(), b"digest")
 
+    async def seal_session_text(self, tenant: str, session: str, name: str, data: bytes) -> bytes:
+        """See `SealingKeys.seal_session_text`."""
+        record = await self.find_record(tenant, session)
+        runs = record.tree.list_runs() if record else []
+        if not runs:
+            raise Corrupt(f"keys of session {session}", "all of them were erased")
+        return await self._seal_named_text(tenant, format_leaf_runs(session, runs), name, data)
+
     async def seal_text(self, tenant: str, leaves: LeafSets, name: str, data: bytes) -> bytes:
         """Return a text as it is stored under a name."""
-        sealed_of = format_leaves(leaves)
+        return await self._seal_named_text(tenant, format_leaves(leaves), name, data)
+
+    async def _seal_named_text(self, tenant: str, sealed_of: str, name: str, data: bytes) -> bytes:
         key = await self._require_box_key(tenant, sealed_of)
         start = b"turnlog-sealed 1 %b\n" % sealed_of.encode()
         return start + seal_box(key, _build_text_place(tenant, name), data)
@@ -263,6 +364,31 @@ class SessionKeys:
             return open_box(key, _build_text_place(tenant, name), stored[start.end() :])
         except BoxAltered:
             return None
+
+
+NO_MESSAGE_CODE: Final = 10057
+"""The code of the server for a message that is not there."""
+
+
+class _RecordOverwritten(BaseModel):
+    success: bool
+
+
+async def delete_earlier_records(connection: NatsConnection, subject: str) -> None:
+    """Delete all records of a session but the last one; the server overwrites their bytes."""
+    last = await get_last_message(connection, KEYS_STREAM, subject, leader=True)
+    while last:
+        first = await get_next_message(connection, KEYS_STREAM, subject, 1, leader=True)
+        if first is None or first.stream_sequence >= last.stream_sequence:
+            return
+        request = to_json({"seq": first.stream_sequence})
+        try:
+            await request_json(
+                connection, f"$JS.API.STREAM.MSG.DELETE.{KEYS_STREAM}", _RecordOverwritten, request
+            )
+        except JsApiError as denied:
+            if denied.code != NO_MESSAGE_CODE:
+                raise  # Otherwise another process was faster.
 
 
 def _build_text_place(tenant: str, name: str) -> bytes:

@@ -118,13 +118,17 @@ def _build_snapshot_stream(terms: StreamOptions) -> JetStreamConfig:
 
 
 def _build_key_stream(terms: StreamOptions) -> JetStreamConfig:
-    """Return the configuration of KEYS: the last record of each session, which may be deleted."""
+    """Return the configuration of KEYS, which has the last record of each session.
+
+    One that is replaced stays until it is deleted, since the server overwrites what is deleted, and
+    leaves the bytes of what only has to give way.
+    """
     return {
         **_build_durable_config(terms),
         "name": KEYS_STREAM,
         "subjects": [ALL_KEY_SUBJECTS],
         "discard": "old",
-        "max_msgs_per_subject": 1,
+        "max_msgs_per_subject": 2,
         "compression": UNCOMPRESSED,
     }
 

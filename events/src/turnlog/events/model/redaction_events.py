@@ -1,12 +1,13 @@
-"""Events of the redaction family: withheld replies, and withheld words of people.
+"""Events of the redaction family: withheld replies, withheld words of people, and erasures.
 
 Windows and ordinary readers get the replacement from then on. The hash chain covers the stored
-bytes, so that the words themselves stay in the log, where an audit reads them.
+bytes, so that the words themselves stay in the log, where an audit reads them, until an erasure
+removes the keys that they are sealed under.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Literal
 
 from turnlog.events.content import Content, Digest, Words
 from turnlog.events.event_model import EventModel
@@ -80,8 +81,79 @@ class TextRedacted(EventModel):
     """The parts that were replaced, of the text that stood before; empty if all of it was."""
 
 
+ERASURE_LEAF: Final = "erasure"
+"""End of the subject of every event of an erasure."""
+
+ErasedPart = Literal["text", "work", "turn"]
+"""What of a turn is erased: what a person submitted with it, what came of it, or both."""
+
+
+class ErasedTurn(EventModel):
+    """A turn of which something is erased."""
+
+    turn: int
+    """The turn number."""
+    of: ErasedPart
+    """What of it."""
+
+
+class ErasureOrigin(EventModel):
+    """The erasure of another session that reaches this one, which has words of it."""
+
+    session: str
+    """The session whose words are erased."""
+    sequence: int
+    """Sequence of its own event there."""
+
+
+class ErasureBegun(EventModel):
+    """The keys of some words are to be removed; from then on nobody relies on them.
+
+    What it says is not sealed, so that it can be read when the keys are gone.
+    """
+
+    type: ClassVar[str] = "turnlog.erasure-begun.v1"
+    leaf: ClassVar[str] = ERASURE_LEAF
+    sentence: ClassVar[str] = "{leaves}: {reason}"
+
+    leaves: str
+    """The keys that are to be removed, or were in another session, in the form of `sealedof`:
+    whatever is sealed under one of them cannot be opened any more.
+    """
+    turns: tuple[ErasedTurn, ...] = ()
+    """The turns of which something is erased; empty where the whole session is."""
+    reason: str
+    """The reason for people; it is not sealed, so it names no person."""
+    origin: ErasureOrigin | None = None
+    """The erasure that this one follows from; None for one that was asked for."""
+    reached: tuple[str, ...] = ()
+    """The other sessions that have words of it: forks, and children that were asked with them."""
+    with_replies: bool = False
+    """Whether the replies of turns whose prompts had the words are erased too."""
+
+
+class ContentErased(EventModel):
+    """The keys are removed: nothing that was sealed under one of them can be opened any more."""
+
+    type: ClassVar[str] = "turnlog.content-erased.v1"
+    leaf: ClassVar[str] = ERASURE_LEAF
+    sentence: ClassVar[str] = "by the erasure of event {begun}"
+
+    begun: int
+    """Sequence of the event that began it."""
+    generation: int
+    """The generation of the keyring under which copies of the earlier record can be unwrapped."""
+    record_before: Digest
+    """Digest of the stored record of the keys before."""
+    record_after: Digest
+    """Digest of the record after."""
+
+
 RedactionEvent = ReplyRedacted | TextRedacted
 """The events that withhold something of a turn."""
+
+ErasureEvent = ErasureBegun | ContentErased
+"""The events by which keys of words are removed."""
 
 
 def is_of_ended_turn(event: ReplyRedacted) -> bool:

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from typing import Protocol
 
 from pydantic import BaseModel
 
 from turnlog.events.content import Digest
 from turnlog.events.seals.leaf_sets import LeafSets
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedKeys:
+    """How the record of a session was replaced by one that has fewer keys."""
+
+    generation: int
+    """The generation of the keyring that unwraps copies of the record before."""
+    before: Digest
+    """Digest of the stored record before; the one after, if the keys were gone already."""
+    after: Digest
+    """Digest of the record after."""
 
 
 class EventSealer(Protocol):
@@ -38,6 +52,27 @@ class SealingKeys(Protocol):
         """Return whether a session has keys."""
         ...
 
+    async def remove_leaves(
+        self, tenant: str, session: str, leaves: frozenset[int] | None
+    ) -> RemovedKeys:
+        """Remove keys of a session for good, or all of them with None; twice is as good as once.
+
+        Raises `Corrupt` if the session has no record.
+        """
+        ...
+
+    def forget_records(self, tenant: str, session: str) -> None:
+        """Drop the keys of a session that this process has in memory."""
+        ...
+
+    def watch_records(self) -> AbstractAsyncContextManager[None]:
+        """Forget the keys of each session whose record is replaced while the body runs."""
+        ...
+
+    def add_listener(self, listener: Callable[[str, str], None]) -> None:
+        """Call this with tenant and session whenever keys of a session were removed anywhere."""
+        ...
+
     async def find_event_seal(self, tenant: str, leaves: LeafSets) -> EventSealer:
         """Return what seals an event under these leaves; raises `Corrupt` without their keys."""
         ...
@@ -48,6 +83,13 @@ class SealingKeys(Protocol):
 
     async def find_digest_key(self, tenant: str, digest: Digest) -> bytes:
         """Return the key of the digest of a sealed blob; raises `Corrupt` without it."""
+        ...
+
+    async def seal_session_text(self, tenant: str, session: str, name: str, data: bytes) -> bytes:
+        """Return a text as it is stored, under all keys of a session that are left.
+
+        Removing any of them makes it unreadable.
+        """
         ...
 
     async def seal_text(self, tenant: str, leaves: LeafSets, name: str, data: bytes) -> bytes:

@@ -109,6 +109,17 @@ class KeyTree:
             _remove_leaf(nodes, _check_leaf(leaf))
         return KeyTree(nodes)
 
+    def list_runs(self) -> list[range]:
+        """Return the runs of leaves that are left, from the first one on."""
+        runs: list[range] = []
+        for depth, number in sorted(self.nodes, key=_get_first_leaf):
+            first = _get_first_leaf((depth, number))
+            end = first + (1 << TREE_DEPTH - depth)
+            if runs and runs[-1].stop == first:
+                first = runs.pop().start
+            runs.append(range(first, end))
+        return runs
+
     def encode(self) -> bytes:
         """Return the tree as bytes: 37 of a whole one, and 36 for each further node."""
         return _FORMAT + b"".join(
@@ -123,6 +134,15 @@ class KeyTree:
         if not encoded.startswith(_FORMAT) or len(body) % _NODE_BYTES:
             raise Corrupt("key record", "it holds no tree of keys")
         return cls(dict(_iterate_nodes(body)))
+
+
+EMPTY_TREE: Final = KeyTree({})
+"""What is left of a tree whose leaves are all removed."""
+
+
+def _get_first_leaf(place: _Place) -> int:
+    depth, number = place
+    return number << TREE_DEPTH - depth
 
 
 def _iterate_nodes(body: bytes) -> Iterator[tuple[_Place, bytes]]:

@@ -20,7 +20,7 @@ SEALED_BYTES: Final = 1_024
 """Most bytes that sealing adds to a text under the leaves of one turn."""
 
 MAX_NAMED_LEAVES: Final = LEAF_COUNT
-"""Most leaves that the name of a box may list."""
+"""Most leaves that are listed one by one."""
 
 SEALED_TEXT: Final = re.compile(rb"turnlog-sealed 1 ([A-Za-z0-9_:,;-]+)\n")
 """How a sealed blob or snapshot begins: with the name of its leaves."""
@@ -45,6 +45,12 @@ def format_leaves(leaves: LeafSets) -> str:
     )
 
 
+def format_leaf_runs(session: str, runs: Iterable[range]) -> str:
+    """Return the name of runs of leaves of one session, in their order."""
+    named = (f"{r.start}" if len(r) == 1 else f"{r.start}-{r.stop - 1}" for r in runs)
+    return f"{session}:{','.join(named)}"
+
+
 def _format_runs(numbers: Iterable[int]) -> Iterator[str]:
     first = last = -2
     for number in (*numbers, -2):
@@ -59,17 +65,33 @@ def _format_runs(numbers: Iterable[int]) -> Iterator[str]:
 def parse_leaf_runs(name: str) -> Mapping[str, Sequence[range]] | None:
     """Return the runs of leaves of each session in a name; None if it is none."""
     found: dict[str, Sequence[range]] = {}
-    left = MAX_NAMED_LEAVES
     for each in name.split(";"):
         match = _NAME.fullmatch(each)
         if match is None or _SESSION_ID.fullmatch(match[1]) is None:
             return None
-        runs = [_parse_run(run) for run in match[2].split(",")]
-        left -= sum(map(len, runs))
-        if left < 0:
-            return None
-        found[match[1]] = runs
+        found[match[1]] = [_parse_run(run) for run in match[2].split(",")]
     return found
+
+
+def parse_leaves(name: str) -> LeafSets:
+    """Return the leaves of a name, session by session; empty if it is none, or of too many."""
+    runs = parse_leaf_runs(name) or {}
+    if sum(len(run) for each in runs.values() for run in each) > MAX_NAMED_LEAVES:
+        return {}
+    return {
+        session: frozenset(leaf for run in each for leaf in run) for session, each in runs.items()
+    }
+
+
+def has_common_leaf(one: str, other: str) -> bool:
+    """Return whether two names have a leaf in common."""
+    theirs = parse_leaf_runs(other) or {}
+    return any(
+        max(mine.start, its.start) < min(mine.stop, its.stop)
+        for session, runs in (parse_leaf_runs(one) or {}).items()
+        for mine in runs
+        for its in theirs.get(session, ())
+    )
 
 
 def _parse_run(run: str) -> range:

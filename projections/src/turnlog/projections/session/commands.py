@@ -40,7 +40,9 @@ from turnlog.projections.session.session_description import NO_DESCRIPTION, Sess
 from turnlog.projections.session.session_owner import ShareSession
 from turnlog.projections.session.tool_uses import ToolUse
 from turnlog.projections.session.turn_commands import (
+    BeginErasure,
     DisplayTurn,
+    EndErasure,
     GiveEntryFeedback,
     GiveFeedback,
     RedactReply,
@@ -539,6 +541,8 @@ TurnCommand = (
     | RestoreTurn
     | DisplayTurn
     | RedactReply
+    | BeginErasure
+    | EndErasure
     | RedactText
     | RedactTurn
     | GiveFeedback

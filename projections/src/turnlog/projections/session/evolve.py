@@ -26,7 +26,12 @@ from turnlog.events.model.memory_events import (
     SummaryUndone,
 )
 from turnlog.events.model.prompt_events import PromptsSnapshotted
-from turnlog.events.model.redaction_events import ReplyRedacted, TextRedacted
+from turnlog.events.model.redaction_events import (
+    ContentErased,
+    ErasureBegun,
+    ReplyRedacted,
+    TextRedacted,
+)
 from turnlog.events.model.retrieval_events import (
     KnowledgeRetrieved,
     QueriesFailed,
@@ -91,6 +96,7 @@ from turnlog.projections.session.fold.turn_progress import (
     settle_turn,
 )
 from turnlog.projections.session.fold.turn_redactions import (
+    apply_erasure_event,
     apply_reply_redacted,
     apply_text_redacted,
 )
@@ -348,6 +354,8 @@ def _apply_event(state: SessionState, recorded: RecordedEvent) -> SessionState:
             return apply_reply_redacted(state, recorded, event)
         case TextRedacted() as event:
             return apply_text_redacted(state, recorded, event)
+        case ErasureBegun() | ContentErased() as event:
+            return apply_erasure_event(state, recorded, event)
         case _ as never:
             assert_never(never)
 

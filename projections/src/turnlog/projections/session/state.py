@@ -26,7 +26,7 @@ from turnlog.projections.session.token_counts import CountCorrection
 from turnlog.projections.session.tool_uses import PriorToolResults
 from turnlog.projections.session.turn_summaries import HistorySummary
 
-FOLD_VERSION: Final = 29
+FOLD_VERSION: Final = 30
 """Raise it whenever the fold yields another state for the same events; this voids old snapshots."""
 
 MAX_RECENT_TURNS: Final = 512
@@ -308,6 +308,14 @@ class SessionState:
     """The user whose session it is; None for one that belongs to no user."""
     shares: dict[str, SharedAccess] = field(default_factory=dict[str, SharedAccess])
     """The other users whom it is shared with, and what each may do."""
+    erased_leaves: dict[str, frozenset[int]] = field(default_factory=dict[str, frozenset[int]])
+    """Session to the keys of it that are erased, as far as events of this one are under them."""
+    erased_in: int = 0
+    """Sequence of the latest event by which something was erased; 0 if nothing was."""
+    erased: bool = False
+    """Whether all of its words are erased."""
+    erasing: tuple[int, ...] = ()
+    """Sequences of the erasures that were begun and have not ended."""
     sealed_under: int | None = None
     """Generation of the key that those of the session were wrapped under; None if it is plain."""
 

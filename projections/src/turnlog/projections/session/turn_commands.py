@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from turnlog.events.model.redaction_events import RedactedSpan
+from turnlog.events.model.redaction_events import (
+    ContentErased,
+    ErasedTurn,
+    ErasureOrigin,
+    RedactedSpan,
+)
 from turnlog.events.model.retrieval_events import FeedbackVote, RetrievalCandidate
 
 
@@ -73,3 +78,26 @@ class RedactTurn:
 
     text: RedactText
     reply: RedactReply
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeginErasure:
+    """Let nobody rely on some words any more, since their keys are to be removed."""
+
+    turns: tuple[ErasedTurn, ...]
+    """The turns of which something is erased; empty for the whole session."""
+    reason: str
+    replacement: str
+    """What stands instead of each text and reply."""
+    leaves: str
+    """The keys of other sessions that go with them, in the form of `sealedof`; empty for none."""
+    origin: ErasureOrigin | None = None
+    reached: tuple[str, ...] = ()
+    with_replies: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EndErasure:
+    """Record that the keys are removed."""
+
+    erased: ContentErased

@@ -102,6 +102,16 @@ class ReadModelStore:
         async with self._map_errors():
             return await _run_transaction(self.writer, work)
 
+    async def discard_replaced_pages(self) -> None:
+        """Empty the WAL of a SQLite database, which has pages as they were before.
+
+        Deleted rows are overwritten in the pages themselves. Postgres needs a `VACUUM`.
+        """
+        if self.engine.dialect.name == "sqlite":
+            async with self._map_errors(), self.engine.connect() as connection:
+                automatic = await connection.execution_options(isolation_level="AUTOCOMMIT")
+                await automatic.execute(text("PRAGMA wal_checkpoint(TRUNCATE)"))
+
     async def close(self) -> None:
         """Close all connections."""
         if self.writer is not None:
@@ -199,6 +209,7 @@ def _prepare_sqlite_writer(connection: sqlite3.Connection, record: object) -> No
     # The file has its journal mode since the schema was created.
     del record
     connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA secure_delete = ON")
 
 
 async def _run_transaction(engine: Engine, work: Callable[[Connection], Result]) -> Result:
@@ -234,6 +245,7 @@ async def _set_sqlite_pragmas(connection: aiosqlite.Connection) -> None:
                 raise
             await asyncio.sleep(_RETRY_PAUSE)
     await connection.execute("PRAGMA synchronous = FULL")
+    await connection.execute("PRAGMA secure_delete = ON")
 
 
 def _unlock_sqlite(connection: DBAPIConnection, record: object, error: object) -> None:

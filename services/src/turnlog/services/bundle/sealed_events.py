@@ -1,5 +1,8 @@
 """Opens the box of a sealed event, by the key that a bundle or a proof has for it.
 
+What there is no key for is what an erasure removed: a sealed event names its keys, and an erasure
+those that it removed. Neither is sealed.
+
 AES-256 in Galois/Counter mode (FIPS 197, NIST SP 800-38D), written out because the standard library
 has none. It is slow, and nothing secret depends on its timing: the key lies beside the box.
 """
@@ -7,9 +10,10 @@ has none. It is slow, and nothing secret depends on its timing: the key lies bes
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -18,6 +22,11 @@ from turnlog.services.bundle.check_lines import VerificationFailure, is_list, is
 MAX_OPENED = 64 * 1024 * 1024  # Bytes that a box may be unpacked to
 KEY_BYTES, LEAST_BOX = 32, 28  # A nonce of 12 bytes and a tag of 16 are in every box
 KEY_WORDS, HALF_KEY = 8, 4
+ERASURE_TYPE = "turnlog.erasure-begun.v1"
+TEXT_FIELDS = {"text", "reply", "replacement", "summary", "cut_reply", "display", "comment"}
+LEAF_RUN = re.compile(r"([0-9]{1,7})(?:-([0-9]{1,7}))?")
+NO_TEXT = {"erased": True}  # Stands where a text was, of which only the length is left
+
 GALOIS_MODULUS = 0xE1 << 120  # The polynomial of GCM, bits reflected
 
 
@@ -181,3 +190,39 @@ def merge_words(data: object, words: object) -> object:
     if is_object(data) and is_object(words):
         return {**data, **{name: merge_words(data.get(name), words[name]) for name in words}}
     return words
+
+
+def clear_words(data: dict[str, Any]) -> dict[str, Any]:
+    """Return the data of an erased event, with a mark where a text was."""
+    return {
+        name: NO_TEXT if name in TEXT_FIELDS and isinstance(value, int) else value
+        for name, value in data.items()
+    }
+
+
+def check_erased_events(erased: Mapping[int, str], erasures: Sequence[str]) -> None:
+    """Raise at the first event without a key that no erasure names; both by names of keys."""
+    for place, name in erased.items():
+        if not any(has_common_key(name, each) for each in erasures):
+            raise VerificationFailure(
+                f"event {place}: it is sealed, and there is no key for it and no erasure of it"
+            )
+
+
+def has_common_key(one: str, other: str) -> bool:
+    """Return whether two names of keys have one in common."""
+    return any(
+        session == elsewhere and max(first, start) <= min(last, end)
+        for session, first, last in iterate_runs(one)
+        for elsewhere, start, end in iterate_runs(other)
+    )
+
+
+def iterate_runs(name: str) -> Iterator[tuple[str, int, int]]:
+    """Yield session, first and last key of each run in a name such as `s:4,7-9`."""
+    for each in name.split(";"):
+        session, _, runs = each.partition(":")
+        for run in runs.split(","):
+            found = LEAF_RUN.fullmatch(run)
+            if found:
+                yield session, int(found[1]), int(found[2] or found[1])

@@ -40,7 +40,12 @@ from turnlog.services.bundle.merkle_paths import summarise_heads
 from turnlog.services.bundle.part_values import format_resolution, format_value, get_text
 from turnlog.services.bundle.prompt_media import add_media, place_media, write_sent_messages
 from turnlog.services.bundle.round_messages import ROUND_ROLES, add_round_part, place_reasoned_parts
-from turnlog.services.bundle.sealed_events import open_event
+from turnlog.services.bundle.sealed_events import (
+    ERASURE_TYPE,
+    check_erased_events,
+    clear_words,
+    open_event,
+)
 
 EXIT_FAILED = 5  # Exit code when something differs from the record
 EXIT_UNWITNESSED = 6  # Exit code when nothing differs, and some of it is not signed
@@ -55,6 +60,7 @@ UNANSWERED_TYPES = {"turnlog.turn-failed.v1", "turnlog.turn-cancelled.v1"}
 MAX_RESULTS, MAX_RESULT = 16, 1_000  # Results, and characters of each, that follow outcomes
 BLOB_SOURCES = {"path", "segment", "retrieved", "handed"}  # One names each kind of stored text
 REPLY_REASONING_FIELD = "answer.reasoning"  # The one dotted path that leads to a text of a model
+CHILD_CLAIM_TYPES = {"turnlog.child-requested.v1", "turnlog.child-settled.v1"}
 REPLY_TYPES = {"turnlog.turn-completed.v1", "turnlog.reply-redacted.v1"}
 Json = Any
 JsonDict = dict[str, Json]
@@ -65,7 +71,7 @@ NO_DATA: JsonDict = {}  # Of a text that the manifest itself has
 # The record of a session: events in order, each with the digest of the stored bytes before it.
 
 
-@dataclass
+@dataclass(kw_only=True)
 class EventChain:
     """The events of a session, up to the first break in the chain."""
 
@@ -75,6 +81,8 @@ class EventChain:
     turns: dict[int, list[Json]] = field(default_factory=dict[int, list[Json]])
     """Turn to its text, reply, work summary, role and more, of the first `learnt_count` events."""
     learnt_count: int = 0
+    erased: dict[int, str] = field(default_factory=dict[int, str])
+    """Event to the name of its keys, where there is none for it."""
 
     def read_lines(
         self, lines: Iterable[bytes], tenant: str, name: str, keys: Mapping[str, str] = NO_DATA
@@ -97,10 +105,19 @@ class EventChain:
                     f"event {max(1, place - 1)}: event {place} does not continue its bytes"
                 )
             try:
-                self.events.append(open_event(event, keys.get(str(place))))
+                self.events.append(self.open_line(place, event, keys.get(str(place))))
             except (VerificationFailure, *MALFORMED) as error:
                 raise VerificationFailure(f"event {place}: {describe_error(error)}") from None
             self.heads.append(compute_digest(stored))
+        begun = (each["data"] for each in self.events if each["type"] == ERASURE_TYPE)
+        check_erased_events(self.erased, [str(data["leaves"]) for data in begun])
+
+    def open_line(self, place: int, event: JsonDict, key: str | None) -> JsonDict:
+        """Return an event as it opens; without its words, which are noted as erased."""
+        if "sealed" not in event or key is not None:
+            return open_event(event, key)
+        self.erased[place] = str(event["sealedof"])
+        return {**event, "data": clear_words(event["data"])}
 
     def replay_turns(self, upto: int) -> dict[int, list[Json]]:
         """Return the turns as of a sequence; later redactions are not applied."""
@@ -115,9 +132,9 @@ class EventChain:
         return any(event["type"] == "turnlog.child-requested.v1" for event in self.events)
 
     def iterate_calls(self) -> Iterator[tuple[int, JsonDict]]:
-        """Yield each call with a recorded prompt, with the sequence of its event."""
+        """Yield each call with a recorded prompt that can be read, with its event's sequence."""
         for place, event in enumerate(self.events, 1):
-            if event["type"] == "turnlog.context-assembled.v1":
+            if event["type"] == "turnlog.context-assembled.v1" and place not in self.erased:
                 yield place, event["data"]
 
 
@@ -406,7 +423,9 @@ class BundleFolder:
                 f"event {stated['events']}: it is not the one that was exported as the last"
             )
         prompts = [self.rebuild_prompt(session, *made) for made in session.iterate_calls()]
-        return f"{stated['events']} events in one chain, {len(prompts)} prompts as they were sent"
+        gone = f"; the words of {len(session.erased)} events are erased" if session.erased else ""
+        sent = f"{len(prompts)} prompts as they were sent"
+        return f"{stated['events']} events in one chain, {sent}{gone}"
 
     def find_prompt(self, name: str, call: str) -> Messages:
         """Return a prompt to print; raise where it is missing or differs from the record."""
@@ -482,9 +501,12 @@ class BundleFolder:
     def iterate_claims(self, name: str) -> Iterator[tuple[int, JsonDict, str | None]]:
         """Yield what a session recorded of turns of its children, and the digest of the text."""
         texts = dict[Json, Json]()
+        erased = self.sessions[name].erased
         for place, event in enumerate(self.sessions[name].events, 1):
             kind, data = event["type"], event["data"]
             key = (data.get("call"), data.get("id"))
+            if place in erased or (kind in CHILD_CLAIM_TYPES and key not in texts):
+                continue  # What was asked or answered is erased.
             if kind == "turnlog.tool-called.v1":
                 texts[key] = data["arguments"]
             elif kind == "turnlog.child-requested.v1":

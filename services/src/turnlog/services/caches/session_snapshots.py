@@ -31,7 +31,6 @@ from pydantic import SecretStr, TypeAdapter, ValidationError
 from turnlog.events.envelope import ChainHead
 from turnlog.events.errors import Corrupt, TooLarge
 from turnlog.events.seals.key_ports import SealingKeys
-from turnlog.events.seals.key_tree import SESSION_LEAF
 from turnlog.events.seals.leaf_sets import is_sealed_text
 from turnlog.events.store.ports import EventLog, LogIdentity, SnapshotStore
 from turnlog.projections.session.frozen_copies import replace
@@ -145,7 +144,11 @@ def _unpack_bounded(packed: bytes) -> bytes | None:
 
 @dataclass(frozen=True, slots=True)
 class SealedSnapshotStore:
-    """Seals the snapshots of sealed sessions, whose states have attributes and other words."""
+    """Seals the snapshots of sealed sessions, whose states have attributes and other words.
+
+    They have something of every turn, so they are under all keys that the session still has:
+    whatever is erased, no earlier snapshot of it can be opened.
+    """
 
     store: SnapshotStore
     keys: SealingKeys | None
@@ -155,8 +158,7 @@ class SealedSnapshotStore:
     ) -> None:
         """See `SnapshotStore.put_snapshot`."""
         if self.keys and await self.keys.has_record(tenant, session):
-            leaves = {session: frozenset({SESSION_LEAF})}
-            data = await self.keys.seal_text(tenant, leaves, _SNAPSHOT_NAME, data)
+            data = await self.keys.seal_session_text(tenant, session, _SNAPSHOT_NAME, data)
         await self.store.put_snapshot(tenant, session, data, interval)
 
     async def get_snapshot(

@@ -112,6 +112,11 @@ class StateCache:
             record = await self.older_commands.find_command(state, key)
         return record
 
+    def forget_session(self, tenant: str, session: str) -> None:
+        """Drop the state of a session of which something was erased, and all texts."""
+        self._entries.pop((tenant, session), None)
+        self.texts.forget_texts()
+
     def _put_state(self, state: SessionState) -> None:
         # A state is replaced by a later one of its session only.
         before = self._entries.get((state.tenant, state.session))

@@ -78,6 +78,11 @@ class TextCache(Generic[Key]):
         while self.character_count > self.max_characters and len(self.texts) > 1:
             self.character_count -= len(self.texts.popitem(last=False)[1])
 
+    def clear(self) -> None:
+        """Drop all texts."""
+        self.texts.clear()
+        self.character_count = 0
+
 
 EventT = TypeVar("EventT", bound=BaseModel)
 
@@ -110,6 +115,12 @@ class TextReader:
         default_factory=OrderedDict[tuple[str, int], EarlierCall]
     )
     """The latest calls that were read, by tenant and stream position."""
+
+    def forget_texts(self) -> None:
+        """Drop all texts, since some of them were erased; the others are read again."""
+        self.event_texts.clear()
+        self.blob_texts.clear()
+        self.earlier_calls.clear()
 
     async def fetch_texts(self, tenant: str, needs: PromptNeeds) -> PromptTexts:
         """Return every text that a call needs; raise `Corrupt` when one cannot be read."""

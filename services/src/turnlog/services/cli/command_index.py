@@ -28,6 +28,7 @@ from turnlog.services.cli.commands import (
     steering_commands,
     tool_commands,
 )
+from turnlog.services.cli.erasures import erasure_commands
 from turnlog.services.cli.forecasts import forecast_commands
 from turnlog.services.cli.keys import key_commands
 from turnlog.services.cli.knowledge import knowledge_commands
@@ -83,6 +84,7 @@ COMMAND_SECTIONS: Final = (
         (
             CommandEntry("chat", chat_commands.start_chat),
             *steering_commands.STEERING_COMMANDS,
+            CommandEntry("erase", erasure_commands.erase_words),
         ),
     ),
     CommandSection(
@@ -117,6 +119,7 @@ COMMAND_SECTIONS: Final = (
             CommandEntry("verify", audit_commands.verify_record),
             CommandEntry("checkpoint", checkpoint_commands.create_checkpoint),
             CommandEntry("prove", audit_commands.prove_call),
+            CommandEntry("erasures", erasure_commands.list_erasures),
             CommandEntry("export", audit_commands.export_sessions),
             CommandEntry("withheld", audit_commands.show_withheld_text),
             CommandEntry("audit", read_commands.list_reads),

@@ -92,6 +92,8 @@ COMMAND_NEEDS: Final[Mapping[str, CommandNeed]] = {
     "restore": _build_need(("DELETE", paths.EXCLUSION)),
     "feedback": _build_need(_post(paths.FEEDBACK)),
     "redact": _build_need(_post(paths.REDACTIONS)),
+    "erase": _build_need(_post(paths.ERASURES)),
+    "erasures": _build_need(_get(paths.ERASURES)),
     "undo": _build_need(_post(paths.UNDO_SUMMARY)),
     "fork": _build_need(_post(paths.FORK)),
     "share": _build_need(("PUT", paths.SHARE)),

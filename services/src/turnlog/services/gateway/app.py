@@ -24,6 +24,7 @@ from turnlog.projections.audit.verify.signed_checkpoints import MAX_CHECKPOINT_B
 from turnlog.services.alerts import alert_routes
 from turnlog.services.api.published_events.asyncapi_document import build_asyncapi
 from turnlog.services.approvals import approval_routes
+from turnlog.services.erasures import erasure_routes
 from turnlog.services.gateway import static_ui
 from turnlog.services.gateway.dependencies import GatewayDependencies
 from turnlog.services.gateway.permission_checks import check_permission, check_session_reach
@@ -78,6 +79,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     turn_routes.ask_router,
     session_command_routes.router,
     approval_routes.router,
+    erasure_routes.router,
     event_routes.router,
     call_routes.router,
     prompt_routes.router,

@@ -81,15 +81,14 @@ async def run_gateway(
                 settings, guarded, store, projection_signal, record=record, health_checks=checks
             )
             async with (
-                open_oidc_access(settings) as oidc,
+                _open_dependencies(settings, use_case_parts, parts) as deps,
                 run_tasks(_check_integrity(store)),
                 guard.run_checks(),
                 record.run_checks(),
                 answer_position_requests(parts.connection, store),
                 watch_log_identity(parts.connection, use_case_parts.command_handler, shutdown),
-                serve_app(
-                    build_dependencies(settings, use_case_parts, parts.tracing, oidc)
-                ) as address,
+                deps.use_cases.erasures.service.run_rounds(),
+                serve_app(deps) as address,
             ):
                 _log.info("gateway-listening", address=address, tenant=settings.tenant)
                 if not has_credentials(settings):
@@ -97,6 +96,14 @@ async def run_gateway(
                 yield address
         finally:
             await store.close()
+
+
+@asynccontextmanager
+async def _open_dependencies(
+    settings: GatewaySettings, use_case_parts: UseCaseParts, parts: ProcessComponents
+) -> AsyncGenerator[GatewayDependencies]:
+    async with open_oidc_access(settings) as oidc:
+        yield build_dependencies(settings, use_case_parts, parts.tracing, oidc)
 
 
 async def _prepare_read_models(settings: GatewaySettings, store: ReadModelStore) -> None:

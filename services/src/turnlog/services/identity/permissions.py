@@ -99,6 +99,8 @@ ROUTE_PERMISSIONS: Final[Mapping[str, RoutePermission]] = {
         *(paths.SESSIONS, paths.SESSION, paths.FORK, paths.SHARE, paths.CANCEL, paths.CLOSE),
         *(
             paths.REDACTIONS,
+            paths.ERASURES,
+            paths.ERASURE,
             paths.CHOICES,
             paths.PHASE,
             paths.PROFILE,

@@ -267,6 +267,16 @@ GRANTS: Final[Sequence[NatsGrant]] = (
         ),
     ),
     NatsGrant(
+        purpose="Overwrite the record of keys that an erasure has replaced",
+        users=("gateway",),
+        publish=(f"$JS.API.STREAM.MSG.DELETE.{KEYS_STREAM}",),
+    ),
+    NatsGrant(
+        purpose="Hear which records of keys are replaced, so as to forget those in memory",
+        users=ROLES,
+        subscribe=(ALL_KEY_SUBJECTS,),
+    ),
+    NatsGrant(
         purpose="Ask how far the read models are",
         users=("worker",),
         publish=(POSITIONS_SUBJECT,),

@@ -49,10 +49,17 @@ class SessionSealing:
         leaves = [list_event_leaves(session, state, each) for each in events]
         seals = [
             await keys.find_event_seal(tenant, await self._drop_plain(tenant, session, each))
+            if each
+            else None
             for each in leaves
         ]
         left = iter(seals)
-        return events, lambda event, payload: next(left).seal_event(type(event), payload)
+
+        def seal(event: AppendableEvent, payload: bytes) -> bytes:
+            found = next(left)
+            return found.seal_event(type(event), payload) if found else payload
+
+        return events, seal
 
     def _require_keys(self, session: str) -> SealingKeys:
         if self.keys is None:

@@ -20,6 +20,8 @@ from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.blueprints.blueprint_use_cases import BlueprintUseCases
 from turnlog.services.command_handling.row_waits import RowWaits
+from turnlog.services.erasures.erasure_service import ErasureService
+from turnlog.services.erasures.erasure_use_cases import ErasureUseCases
 from turnlog.services.identity.access_key_service import AccessKeyService
 from turnlog.services.identity.browser_tokens import BrowserTokens
 from turnlog.services.identity.tenant_service import TenantService
@@ -156,6 +158,7 @@ class UseCases:
     sessions: SessionReading
     forking: SessionForking
     steering: SessionSteering
+    erasures: ErasureUseCases
     memory: SessionMemory
     moves: BlueprintMoves
     submission: TurnSubmitter
@@ -239,6 +242,7 @@ class _UseCaseBuilder:
             sessions=SessionReading(travel, parts.store, self.session_row_waits),
             forking=SessionForking(travel),
             steering=self._build_steering(),
+            erasures=self._build_erasures(),
             memory=SessionMemory(handler, parts.blueprints),
             moves=BlueprintMoves(travel, parts.blueprints, parts.blueprint_folders),
             submission=self.submission,
@@ -287,6 +291,15 @@ class _UseCaseBuilder:
             uses=UseListing(handler.log, parts.library, parts.store, self.row_waits),
             quarantine=Quarantine(handler, parts.store, parts.projection_signal),
             readiness=self._build_readiness(),
+        )
+
+    def _build_erasures(self) -> ErasureUseCases:
+        return ErasureUseCases(
+            ErasureService(
+                command_handler=self.handler,
+                store=self.parts.store,
+                projection_signal=self.parts.projection_signal,
+            )
         )
 
     def _build_steering(self) -> SessionSteering:

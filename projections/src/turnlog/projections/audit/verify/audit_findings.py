@@ -21,6 +21,7 @@ CheckName = Literal[
     "blobs",
     "reference",
     "assembly",
+    "erasure",
     "totals",
 ]
 """The check that made the finding."""

@@ -20,6 +20,7 @@ from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.tool_events import ToolCalled, ToolReturned, ToolStarted
 from turnlog.events.model.turn_events import TURN_END_TYPES, find_turn_end
 from turnlog.events.stray_messages import is_stray
+from turnlog.projections.audit.record.erasure_reach import is_closed
 from turnlog.projections.audit.record.event_queries import filter_by_type, iterate_calls
 from turnlog.projections.audit.record.session_replay import (
     BLOB_NAMING_TYPES,
@@ -43,6 +44,7 @@ from turnlog.projections.audit.verify.child_checks import (
     collect_child_claims,
     collect_child_turns,
 )
+from turnlog.projections.audit.verify.erasure_checks import check_erasures
 from turnlog.projections.audit.verify.hash_chain import (
     ChainKey,
     UndecodableEvent,
@@ -145,7 +147,10 @@ def verify_prompts(
     found: list[AuditFinding] = []
     tally = _PromptTally()
     for recorded in events[:unbroken_count]:
-        if isinstance(call := recorded.event, ContextAssembled):
+        if isinstance(call := recorded.event, ContextAssembled) and is_closed(recorded):
+            tally.calls += 1
+            tally.erased += 1
+        elif isinstance(call, ContextAssembled):
             assembled = _rebuild_prompt(replay, recorded)
             referred = reproduce_by_reference(
                 call=call, events=replay.events, turns=turns, blobs=blobs, other=assembled.request
@@ -210,6 +215,7 @@ class _PromptTally:
     calls: int = 0
     reference: int = 0
     assembly: int = 0
+    erased: int = 0
     unreproducible: int = 0
     why: str = ""
 
@@ -228,6 +234,7 @@ class _PromptTally:
             assembly=self.assembly,
             unreproducible=self.unreproducible,
             why=self.why,
+            erased=self.erased,
             unchecked=len(behind),
             behind=f"{_format_calls(behind)} cannot be reproduced, since {reason}"
             if behind
@@ -249,6 +256,7 @@ RULE_CHECKS: Final[Sequence[tuple[CheckName, RuleCheck]]] = (
     ("tools", check_approved_arguments),
     ("children", check_children),
     ("children", check_parent_inputs),
+    ("erasure", check_erasures),
 )
 
 
@@ -312,7 +320,7 @@ def _find_lost_blobs(
     """Yield a finding at the first event that names a missing or altered blob."""
     reported: set[Digest] = set()
     for recorded in filter_by_type(events, *BLOB_NAMING_TYPES):
-        for digest in list_event_blobs(recorded):
+        for digest in () if is_closed(recorded) else list_event_blobs(recorded):
             if digest in sound or digest in reported:
                 continue
             reported.add(digest)

@@ -25,9 +25,10 @@ cut at its end looks complete: `unwitnessed`.
 """
 
 
-Reproduction = Literal["reproduced", "failed", "unreproducible", "unchecked"]
+Reproduction = Literal["reproduced", "erased", "failed", "unreproducible", "unchecked"]
 """Whether every prompt was reproduced in both ways.
 
+`erased` says that words of some were erased, and that all others were reproduced.
 `unreproducible` is a limit of this version or installation; `unchecked` says that calls lie behind
 a gap.
 """
@@ -52,6 +53,8 @@ class ReproductionCounts:
     """Prompts that this version or installation cannot assemble again."""
     why: str
     """What has changed since, for the first of those."""
+    erased: int
+    """Prompts with words that were erased."""
     unchecked: int
     """Prompts after a gap in the log."""
     behind: str
@@ -59,7 +62,7 @@ class ReproductionCounts:
 
 
 NO_REPRODUCTIONS: Final = ReproductionCounts(
-    calls=0, reference=0, assembly=0, unreproducible=0, why="", unchecked=0, behind=""
+    calls=0, reference=0, assembly=0, unreproducible=0, why="", erased=0, unchecked=0, behind=""
 )
 """The counts of a log without calls."""
 
@@ -98,4 +101,6 @@ def build_verdicts(
 def _decide_reproduction(prompts: ReproductionCounts) -> Reproduction:
     if prompts.unchecked:
         return "unchecked"
-    return "unreproducible" if prompts.unreproducible else "reproduced"
+    if prompts.unreproducible:
+        return "unreproducible"
+    return "erased" if prompts.erased else "reproduced"

@@ -20,7 +20,7 @@ from turnlog.events.model.memory_events import (
     SummaryFailed,
     SummaryUndone,
 )
-from turnlog.events.model.redaction_events import TextRedacted
+from turnlog.events.model.redaction_events import ErasedTurn, TextRedacted
 from turnlog.events.model.turn_events import TurnCompleted, TurnEndEvent, TurnRole
 from turnlog.projections.blueprint.sent_names import format_sent_name
 from turnlog.projections.session.frozen_copies import replace
@@ -283,6 +283,34 @@ def redact_text(state: SessionState, recorded: RecordedEvent, event: TextRedacte
             submission=found.submission or _find_submission(found.text),
         ),
     )
+
+
+def erase_turns(state: SessionState, turns: tuple[ErasedTurn, ...]) -> SessionState:
+    """Forget what recent turns had besides text and reply, since it cannot be read any more."""
+    for each in turns:
+        found = find_settled_turn(state, each.turn)
+        if isinstance(found, SettledTurnRef):
+            state = _replace_recent(state, _erase_turn(found, each))
+        if each.of != "text" and state.returns and state.returns.turn == each.turn:
+            state = replace(state, returns=None)
+    return state
+
+
+def _erase_turn(found: SettledTurnRef, erased: ErasedTurn) -> SettledTurnRef:
+    if erased.of != "work":
+        found = dataclasses.replace(found, media=(), submission=None)
+    if erased.of != "text":
+        found = dataclasses.replace(
+            found,
+            work=None,
+            reasoning=None,
+            outcomes=None,
+            results=(),
+            shows_outcomes=False,
+            intent=None,
+            entity=None,
+        )
+    return found
 
 
 def _replace_text(text: TextRef, recorded: RecordedEvent, event: TextRedacted) -> TextRef:

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.model.redaction_events import ReplyRedacted, TextRedacted
+from turnlog.events.model.redaction_events import (
+    ContentErased,
+    ErasureEvent,
+    ReplyRedacted,
+    TextRedacted,
+)
+from turnlog.events.seals.leaf_sets import join_leaves, parse_leaves
 from turnlog.projections.session.fold.settled_turns import (
+    erase_turns,
     find_left_outcomes,
     mark_turn,
     redact_text,
@@ -35,6 +42,41 @@ def apply_text_redacted(
     latest = _is_latest_exchange(state, event.turn)
     redacted = redact_text(state, recorded, event)
     return replace(redacted, text_note=RedactionNote(event.turn)) if latest else redacted
+
+
+def apply_erasure_event(
+    state: SessionState, recorded: RecordedEvent, event: ErasureEvent
+) -> SessionState:
+    """Forget what is erased of each turn besides its text and reply, which were redacted before."""
+    if isinstance(event, ContentErased):
+        return replace(state, erasing=tuple(each for each in state.erasing if each != event.begun))
+    if recorded.envelope.copyof is None:
+        state = replace(state, erasing=(*state.erasing, recorded.sequence))
+    # The next prompt is compared with none before, of which digests are gone.
+    state = replace(state, called={}, erased_in=recorded.sequence)
+    if not event.turns:
+        return _clear_words(state)
+    leaves = join_leaves(state.erased_leaves, parse_leaves(event.leaves))
+    return erase_turns(replace(state, erased_leaves=dict(leaves)), event.turns)
+
+
+def _clear_words(state: SessionState) -> SessionState:
+    """Return the state of a session whose words are all erased."""
+    return replace(
+        state,
+        erased=True,
+        attributes={},
+        metadata={},
+        labels=(),
+        title=None,
+        summaries=(),
+        references=(),
+        carried=None,
+        carried_before=(),
+        returns=None,
+        note=None,
+        text_note=None,
+    )
 
 
 def _is_latest_exchange(state: SessionState, turn: int) -> bool:

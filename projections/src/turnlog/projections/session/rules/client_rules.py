@@ -44,6 +44,7 @@ from turnlog.projections.session.rules.admission_rules import (
     require_settled_turn,
 )
 from turnlog.projections.session.rules.attempt_events import NewEvents, release_next_turn
+from turnlog.projections.session.rules.erasure_rules import begin_erasure, end_erasure
 from turnlog.projections.session.rules.phase_rules import enter_start_phase, require_turn_allowed
 from turnlog.projections.session.rules.redaction_rules import (
     redact_reply,
@@ -61,7 +62,9 @@ from turnlog.projections.session.session_description import (
 from turnlog.projections.session.session_owner import ShareSession
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.turn_commands import (
+    BeginErasure,
     DisplayTurn,
+    EndErasure,
     GiveEntryFeedback,
     GiveFeedback,
     RedactReply,
@@ -129,6 +132,10 @@ def decide_turn(state: SessionState, command: TurnCommand) -> NewEvents:
             return redact_text(state, command)
         case RedactTurn():
             return redact_turn(state, command)
+        case BeginErasure():
+            return begin_erasure(state, command)
+        case EndErasure():
+            return end_erasure(state, command)
         case GiveFeedback():
             return record_feedback(state, command)
         case GiveEntryFeedback():

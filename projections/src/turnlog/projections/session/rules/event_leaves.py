@@ -21,7 +21,13 @@ from turnlog.events.model.manifest import (
     ResolutionSource,
 )
 from turnlog.events.model.memory_events import HistorySummarised
-from turnlog.events.model.redaction_events import TextRedacted
+from turnlog.events.model.redaction_events import (
+    ContentErased,
+    ErasureBegun,
+    ReplyRedacted,
+    TextRedacted,
+    is_of_ended_turn,
+)
 from turnlog.events.model.retrieval_events import KnowledgeRetrieved
 from turnlog.events.model.session_events import SessionOpened, SessionOrigin
 from turnlog.events.model.turn_events import TurnDisplayed, TurnQueued, TurnResolved, TurnSubmitted
@@ -39,7 +45,23 @@ ATTRIBUTE_FIELDS: Final = "attributes."
 
 
 def list_event_leaves(session: str, state: SessionState | None, event: AppendableEvent) -> LeafSets:
-    """Return the leaves of an event that is appended after a state."""
+    """Return the leaves of an event that is appended after a state; none if it is not sealed.
+
+    What is erased has no key any more, and what the state has instead of it is nobody's words.
+    """
+    if isinstance(event, ErasureBegun | ContentErased):
+        return {}
+    leaves = _list_leaves(session, state, event)
+    if state is None or not state.erased_leaves:
+        return leaves
+    left = {
+        each: numbers - state.erased_leaves.get(each, frozenset())
+        for each, numbers in leaves.items()
+    }
+    return {each: numbers for each, numbers in left.items() if numbers} or {session: _SESSION}
+
+
+def _list_leaves(session: str, state: SessionState | None, event: AppendableEvent) -> LeafSets:
     turn = getattr(event, "turn", None)
     match event:
         case SessionOpened(origin=SessionOrigin() as origin):
@@ -47,6 +69,10 @@ def list_event_leaves(session: str, state: SessionState | None, event: Appendabl
         case TurnSubmitted() | TurnQueued():
             own = {session: frozenset({get_text_leaf(event.turn)})}
             return join_leaves(own, _list_parent_leaves(state, event.meta.get("turn")))
+        case TextRedacted(spans=()):
+            return {session: _SESSION}  # Nothing is left of the words.
+        case ReplyRedacted() if is_of_ended_turn(event):
+            return {session: _SESSION}
         case TextRedacted():
             # What is left of a text that a fork has from its origin is the origin's too.
             owners = {session, *_list_history_leaves(session, state, event.turn)}

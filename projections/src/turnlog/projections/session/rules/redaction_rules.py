@@ -27,7 +27,7 @@ def redact_reply(state: SessionState, command: RedactReply) -> NewEvents:
         raise Refused("no-reply", what, field="turn", fix=fix)
     if found.redacted:
         raise Refused("already-redacted", f"the reply of turn {command.turn} is withheld already")
-    withheld = _build_reply_redaction(command)
+    withheld = build_reply_redaction(command)
     return (withheld, *undo_summaries_of_turn(state, command.turn, "redacted"))
 
 
@@ -35,7 +35,7 @@ def redact_text(state: SessionState, command: RedactText) -> NewEvents:
     """Withhold what a person submitted; refuse a turn of which nothing is left to withhold."""
     if require_settled_turn(state, command.turn).text_redaction == "whole":
         raise Refused("already-redacted", f"the text of turn {command.turn} is withheld already")
-    withheld = _build_text_redaction(command)
+    withheld = build_text_redaction(command)
     return (withheld, *undo_summaries_of_turn(state, command.turn, "redacted"))
 
 
@@ -45,15 +45,16 @@ def redact_turn(state: SessionState, command: RedactTurn) -> NewEvents:
     found = require_settled_turn(state, turn)
     withheld: list[TextRedacted | ReplyRedacted] = []
     if found.text_redaction != "whole":
-        withheld.append(_build_text_redaction(command.text))
+        withheld.append(build_text_redaction(command.text))
     if not found.redacted and found.role == "user":
-        withheld.append(_build_reply_redaction(command.reply))
+        withheld.append(build_reply_redaction(command.reply))
     if not withheld:
         raise Refused("already-redacted", f"turn {turn} is withheld already")
     return (*withheld, *undo_summaries_of_turn(state, turn, "redacted"))
 
 
-def _build_text_redaction(command: RedactText) -> TextRedacted:
+def build_text_redaction(command: RedactText) -> TextRedacted:
+    """Return the event of a redacted text."""
     return TextRedacted(
         turn=command.turn,
         reason=command.reason,
@@ -63,7 +64,8 @@ def _build_text_redaction(command: RedactText) -> TextRedacted:
     )
 
 
-def _build_reply_redaction(command: RedactReply) -> ReplyRedacted:
+def build_reply_redaction(command: RedactReply) -> ReplyRedacted:
+    """Return the event of a redacted reply."""
     return ReplyRedacted(
         turn=command.turn,
         reason=command.reason,

@@ -138,6 +138,7 @@ SESSIONS: Final = _build_row_table(
     _build_text_column("last_at", null=False),
     _build_number_column("budget_share"),
     _build_text_column("owner"),
+    _build_number_column("erasing"),
     large=True,
 )
 """One row per session. `blueprint_in` is the sequence of the event that pinned the blueprint
@@ -146,7 +147,8 @@ version: the opening, or the latest move. `title` is the first turn's text on on
 for searching, so that both databases find the same rows, and `sought_title` the latter. `labels_in`
 is the sequence of the event that set the labels last. `last_hash` lets the next event prove that it
 follows the last one. `budget_share` is how many thousandths of its budget the last prompt took, of
-those that had one. `owner` is the user whose session it is.
+those that had one. `owner` is the user whose session it is. `erasing` is the sequence of an event
+that began an erasure, until that has ended.
 """
 
 PINNED_BLUEPRINTS: Final = _build_row_table(
@@ -427,6 +429,14 @@ _add_index("turns_by_status", TURNS, "status", "submitted_at", "counted")
 _add_index("sessions_by_blueprint", SESSIONS, "blueprint")
 
 _add_index("sessions_by_origin", SESSIONS, "origin_session")
+
+Index(
+    "sessions_by_erasing",
+    SESSIONS.c.build,
+    SESSIONS.c.erasing,
+    postgresql_where=SESSIONS.c.erasing.is_not(None),
+    sqlite_where=SESSIONS.c.erasing.is_not(None),
+)
 
 _add_index("sessions_by_attribute", ATTRIBUTES, "name", "digest")
 

@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, select, tuple_
+from sqlalchemy import Connection, and_, delete, select, tuple_
 
 from turnlog.events.content import compute_digest
 from turnlog.events.store.ports import RawEvent
 from turnlog.projections.store.async_engine import AsyncConnection
 from turnlog.projections.store.engine import is_refused_value
-from turnlog.projections.store.schema.read_model_tables import SESSIONS
+from turnlog.projections.store.schema.read_model_tables import ROW_TABLES, SESSIONS, STRAY_MESSAGES
 from turnlog.projections.store.write import projection_positions, stopped_sessions
 from turnlog.projections.store.write.changed_hours import build_hour_marks
 from turnlog.projections.store.write.projection_positions import ProjectionPosition
@@ -92,6 +92,26 @@ def apply_chained_batch(
     if step and not all(poison.is_chained for poison in step.poisons):
         raise UnchainedEvents
     return step
+
+
+async def rebuild_session(
+    connection: AsyncConnection, tenant: str, session: str, raws: Sequence[RawEvent]
+) -> None:
+    """Make the rows of a session again from its events, as they can be read now.
+
+    `raws` are all of its events; those behind the position of the rows follow later anyway.
+    """
+    live = await projection_positions.lock_active_position(connection)
+    if live is None:
+        return
+    # A build in progress may have read the events before: it is begun anew.
+    await projection_positions.claim_hidden_builds(connection)
+    for table in (each for each in ROW_TABLES if each is not STRAY_MESSAGES):
+        own = and_(table.c.tenant == tenant, table.c.session == session)
+        await connection.execute(delete(table).where(own))
+    folded = [raw for raw in raws if raw.stream_sequence <= live.position]
+    if folded:
+        await connection.run_sync(_write_events, live.build, folded)
 
 
 def _read_session_ends(

@@ -33,6 +33,9 @@ from turnlog.events.model.memory_events import (
 )
 from turnlog.events.model.prompt_events import PromptsSnapshotted
 from turnlog.events.model.redaction_events import (
+    ContentErased,
+    ErasureBegun,
+    ErasureEvent,
     RedactionEvent,
     ReplyRedacted,
     TextRedacted,
@@ -297,15 +300,13 @@ def _build_event_changes(recorded: RecordedEvent) -> Iterator[RowChange]:
             yield _patch_turn(recorded, turn, "cancelled")
         case ReplyRedacted() | TextRedacted() as event:
             yield from _build_redaction(recorded, event)
+        case ErasureBegun() | ContentErased() as event:
+            yield from _build_erasure(recorded, event)
         case PhaseEntered(phase=phase):
             yield _patch_session(recorded, phase=phase)
-        case TurnExcluded() | TurnRestored():
+        case TurnExcluded() | TurnRestored() | ToolsSnapshotted() | ToolListChanged() | PlanMade():
             return
-        case (
-            ToolsSnapshotted() | ToolListChanged() | SchemasRequested() | PlanMade() | StepPlanned()
-        ):
-            return
-        case ChoiceRecorded() | ToolCalled() | ToolStarted() | ToolReturned() | UnknownEvent():
+        case ToolCalled() | ToolStarted() | ToolReturned() | SchemasRequested() | UnknownEvent():
             return
         case ChildRequested() as event:
             yield from _build_child_turn(recorded, event)
@@ -315,9 +316,11 @@ def _build_event_changes(recorded: RecordedEvent) -> Iterator[RowChange]:
             return
         case KnowledgeRetrieved() | FeedbackGiven() | EntryFeedbackGiven() as event:
             yield from _build_retrieval_rows(recorded, event)
-        case SummaryBegun() | HistorySummarised() | SummaryFailed():
-            return
-        case SummaryUndone() | MemoryPurged() | QueriesRequested() | QueriesFailed():
+        case (
+            (SummaryBegun() | HistorySummarised() | SummaryFailed() | SummaryUndone())
+            | (MemoryPurged() | StepPlanned() | ChoiceRecorded() | QueriesRequested())
+            | QueriesFailed()
+        ):
             return
         case _ as never:
             assert_never(never)
@@ -331,6 +334,12 @@ def _build_redaction(recorded: RecordedEvent, event: RedactionEvent) -> Iterator
     elif not is_of_ended_turn(event):
         # A reply that is withheld before it is shown completes its turn.
         yield _patch_turn(recorded, event.turn, "completed")
+
+
+def _build_erasure(recorded: RecordedEvent, event: ErasureEvent) -> Iterator[RowChange]:
+    if recorded.envelope.copyof is None:
+        begun = recorded.sequence if isinstance(event, ErasureBegun) else None
+        yield _patch_session(recorded, redacted=True, erasing=begun)
 
 
 def _build_child_turn(recorded: RecordedEvent, event: ChildRequested) -> Iterator[RowChange]:

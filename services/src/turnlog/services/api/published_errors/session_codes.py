@@ -9,6 +9,39 @@ from typing import Final
 from turnlog.services.api.published_errors.error_code import ErrorCode
 
 SESSION_CODES: Final[Mapping[str, ErrorCode]] = {
+    "already-erased": ErrorCode(
+        meaning="All words of the session are erased.",
+        action="nothing is left to do",
+        status=HTTPStatus.CONFLICT,
+        retry="no",
+    ),
+    "copied-turn": ErrorCode(
+        meaning="The turn is a copy of one of the session that this one was forked from.",
+        action="erase it there, which erases all copies",
+        status=HTTPStatus.CONFLICT,
+        retry="no",
+        contains=("field",),
+    ),
+    "erased-since": ErrorCode(
+        meaning="Something of the session was erased after that point.",
+        action="fork it where the message says, or later",
+        status=HTTPStatus.CONFLICT,
+        retry="no",
+        contains=("field",),
+    ),
+    "not-sealed": ErrorCode(
+        meaning="The session is not sealed, so that nothing of it can be erased.",
+        action="redact the words; open sessions with TURNLOG_SEALING=on",
+        status=HTTPStatus.CONFLICT,
+        retry="no",
+    ),
+    "unknown-erasure": ErrorCode(
+        meaning="No erasure began with an event of this sequence.",
+        action="list the erasures of the session",
+        status=HTTPStatus.NOT_FOUND,
+        retry="no",
+        contains=("field",),
+    ),
     "already-redacted": ErrorCode(
         meaning="The reply or the text is withheld already.",
         action="nothing is left to do",

@@ -26,6 +26,7 @@ _VERDICTS: Final[Mapping[str, tuple[str, str]]] = {
     "unwitnessed": (WARNING, "no gaps; only a checkpoint shows a truncated end"),
     "incomplete": (BAD, "something is missing"),
     "reproduced": (GOOD, "every prompt reproduced byte for byte, both ways"),
+    "erased": (GOOD, "every prompt reproduced, but those with words that were erased"),
     "unreproducible": (WARNING, "not reproducible by this version"),
     "unchecked": (WARNING, "prompts after a gap cannot be reproduced"),
     "failed": (BAD, "a reproduced prompt differs from the recorded one"),
@@ -100,6 +101,8 @@ def _describe_prompts(prompts: ReproductionCounts) -> str:
     summary = (
         f"{prompts.reference} by reference and {prompts.assembly} by assembly of {prompts.calls}"
     )
+    if prompts.erased:
+        summary += f"; {prompts.erased} erased"
     if prompts.unreproducible:
         summary += f"; {prompts.unreproducible} not by this version: {prompts.why}"
     return summary + (

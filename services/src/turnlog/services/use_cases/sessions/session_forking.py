@@ -14,7 +14,7 @@ from typing import Final
 from turnlog.contract.session_payloads import ForkedSession, OriginRow
 from turnlog.contract.session_requests import ForkSessionRequest
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.errors import Corrupt
+from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.fork_copy import copy_events
 from turnlog.events.ids import validate_id
 from turnlog.events.model.session_events import BlueprintRef
@@ -72,6 +72,7 @@ class SessionForking:
         """Create a fork and return the blueprint that the origin had at the fork point."""
         tenant, origin = fork_point.tenant, fork_point.session
         state = await self.time_travel.load_state(tenant, origin, fork_point.at)
+        await self._require_not_erased_since(fork_point)
         first = await self.time_travel.load_event(tenant, origin, 1)
         done = await self.time_travel.command_handler.handle(
             tenant,
@@ -81,7 +82,20 @@ class SessionForking:
             command=caller.command,
         )
         await self._copy_missing_events(done.state, fork_point)
+        # An erasure that began meanwhile may not have found the fork, which is of no use then.
+        await self._require_not_erased_since(fork_point)
         return state.blueprint
+
+    async def _require_not_erased_since(self, fork_point: ForkPoint) -> None:
+        """Refuse a fork of what was erased later, since it would lack the event that says so."""
+        handler = self.time_travel.command_handler
+        origin = await handler.load_state(fork_point.tenant, fork_point.session, leader=True)
+        if origin and origin.erased:
+            raise Refused("already-erased", "all words of the session are erased")
+        if origin and origin.erased_in > fork_point.at:
+            detail = f"something of the session was erased by event {origin.erased_in}"
+            fix = f"fork it at {origin.erased_in} or later"
+            raise Refused("erased-since", detail, field="at", fix=fix)
 
     async def _copy_missing_events(self, state: SessionState, fork_point: ForkPoint) -> None:
         sessions = self.time_travel.command_handler

@@ -2,6 +2,7 @@
 // from services/api/published_errors; do not edit it.
 
 export const FAILURE_TEXTS = {
+  "already-erased": ["All words of the session are erased.", "nothing is left to do"],
   "already-redacted": ["The reply or the text is withheld already.", "nothing is left to do"],
   "approval-arguments-differ": ["A person decided on other arguments than those of the tool call.", "show the arguments of the tool call, and decide again"],
   "approval-decided": ["The approval was decided otherwise before.", "nothing is left to do"],
@@ -21,10 +22,12 @@ export const FAILURE_TEXTS = {
   "conflict": ["Another writer changed the session first.", "read the session again, and repeat the request if it still applies"],
   "content_filtered": ["the provider refused to answer what was asked", "reword the turn, or exclude the turns that the filter objects to"],
   "context_overflow": ["the prompt is longer than the model takes, and could not be shortened enough", "add a step to the ladder of the call's budget, or choose a model with more room"],
+  "copied-turn": ["The turn is a copy of one of the session that this one was forked from.", "erase it there, which erases all copies"],
   "corrupt": ["stored bytes that the prompt needs are not what Turnlog wrote", "run `turnlog verify` and restore the store from a back-up"],
   "deadline": ["the turn was not answered within its time", "submit the turn again, or raise `deadline_seconds` of the profile"],
   "disconnected": ["the connection to the provider broke off", "submit the turn again; if it stays, look at the network and proxies to the provider"],
   "empty": ["the answer has no text", "submit the turn again"],
+  "erased-since": ["Something of the session was erased after that point.", "fork it where the message says, or later"],
   "error_in_stream": ["the provider reported an error after its answer had begun", "submit the turn again; if it stays, look at the provider's status"],
   "failed": ["the attempt left no reason", "read the worker's log"],
   "fork-unfinished": ["A fork lacks events of its origin, since copying was interrupted or goes on.", "wait, or repeat the fork request that began it"],
@@ -50,6 +53,7 @@ export const FAILURE_TEXTS = {
   "not-installed": ["The gateway lacks the package that this format needs.", "ask for another format, or install the package"],
   "not-recorded": ["What a what-if needs to know is in no record.", "leave this change out"],
   "not-retrieved": ["The turn did not retrieve the entry that is judged, or another revision of it.", "judge an entry that `fix` names, or leave `entry` out"],
+  "not-sealed": ["The session is not sealed, so that nothing of it can be erased.", "redact the words; open sessions with TURNLOG_SEALING=on"],
   "nothing-found": ["A retrieval found nothing, and the blueprint refuses to answer without.", "ask otherwise, or add what is missing to the collections"],
   "nothing-to-cancel": ["No such turn is open.", "nothing is left to do"],
   "out_of_credit": ["nothing is left to pay the provider with", "pay the provider, or use another model, then submit the turn again"],
@@ -104,6 +108,7 @@ export const FAILURE_TEXTS = {
   "unknown-call": ["The session has no such call.", "see `/calls` for the calls of the session"],
   "unknown-collection": ["The tenant has no such collection of knowledge.", "use one that `fix` names, or add an entry to it first"],
   "unknown-entry": ["The collection has no such entry.", "see `/v1/knowledge/collections/{collection}` for its entries"],
+  "unknown-erasure": ["No erasure began with an event of this sequence.", "list the erasures of the session"],
   "unknown-override": ["The user has no own text of this category for this profile and provider.", "see `/v1/overrides` for those of a user"],
   "unknown-phase": ["The blueprint has no such phase.", "enter one that `fix` names"],
   "unknown-profile": ["The blueprint has no such profile.", "choose one that `fix` names"],

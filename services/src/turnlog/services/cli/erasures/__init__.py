@@ -1,0 +1,1 @@
+"""The commands that erase, and how receipts are shown."""

@@ -1,0 +1,66 @@
+"""Commands that erase words of sealed sessions, and show what was erased."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from turnlog.contract.value_names import ErasedPart
+from turnlog.services.cli.command_runner import run_command, show_answer
+from turnlog.services.cli.options import OutputOption, ReadTarget, ServiceTarget, SessionArgument
+
+
+def erase_words(
+    session: SessionArgument,
+    turn: Annotated[
+        int | None,
+        typer.Argument(metavar="[TURN]", min=1, help="A turn; by default the whole session."),
+    ] = None,
+    *,
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="TEXT", help="Recorded for good: name no person.")
+    ],
+    of: Annotated[
+        ErasedPart,
+        typer.Option("--of", help="What was submitted (`text`), what came of it, or both."),
+    ] = "turn",
+    with_replies: Annotated[
+        bool,
+        typer.Option(
+            "--with-replies", help="Also what came of later turns whose prompts had the words."
+        ),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what would be erased.")
+    ] = False,
+    target: ServiceTarget,
+    output: OutputOption = "table",
+) -> None:
+    """Erase words of a sealed session for good: nobody can read them again.
+
+    Their keys are removed, here and in every fork and child that has them. What was made of them
+    goes too: summaries, prompts, digests. The receipt names all of it.
+    """
+    from turnlog.client import operations
+    from turnlog.services.cli.erasures.erasure_view import render_receipt
+
+    operation = operations.erase_words(
+        session=session,
+        reason=reason,
+        turn=turn,
+        of=of,
+        with_replies=with_replies,
+        dry_run=dry_run,
+    )
+    run_command(target, operation, render_receipt, output)
+
+
+def list_erasures(
+    session: SessionArgument, *, target: ReadTarget, output: OutputOption = "table"
+) -> None:
+    """Show what was erased of a session, after trying to open it by the keys that are left."""
+    from turnlog.client import operations
+    from turnlog.services.cli.erasures.erasure_view import render_receipts
+
+    show_answer(target, operations.list_erasures(session), render_receipts, output)

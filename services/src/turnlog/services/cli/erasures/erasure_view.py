@@ -1,0 +1,69 @@
+"""Render receipts of erasures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from turnlog.contract.session_payloads import ErasedSessionView, ErasureList, ErasureReceipt
+from turnlog.services.cli.views.text_format import escape_controls, format_count, format_one_line
+from turnlog.services.cli.views.theme import BAD, GOOD, MUTED, WARNING
+
+_STATUS: Final = {
+    "planned": (WARNING, "nothing is erased yet: leave out --dry-run"),
+    "begun": (WARNING, "it goes on by itself, once no turn of these sessions is open"),
+    "erased": (GOOD, "nobody can open these words again"),
+    "incomplete": (BAD, "some of these words can still be opened"),
+}
+
+_PARTS: Final = {"text": "what was submitted with", "work": "what came of", "turn": "all of"}
+
+
+def render_receipts(found: ErasureList) -> RenderableType:
+    """Render the receipts of a session."""
+    if not found.erasures:
+        return Text("nothing of this session was erased", MUTED)
+    return Group(*(render_receipt(each) for each in found.erasures))
+
+
+def render_receipt(receipt: ErasureReceipt) -> RenderableType:
+    """Render one receipt, or a plan."""
+    colour, meaning = _STATUS[receipt.status]
+    title = Text(receipt.status, colour).append(f" · {meaning}", "default")
+    if receipt.erasure:
+        title.append(f" · event {receipt.erasure} by {escape_controls(receipt.by or '')}", MUTED)
+    lines = [title, Text(format_one_line(f"because: {receipt.reason}"))]
+    for each in receipt.sessions:
+        lines += _render_session(each)
+    if receipt.status != "planned":
+        lines.append(Text("not reached from here:", MUTED))
+        lines += [Text(f"  {each}", MUTED) for each in receipt.kept_elsewhere]
+    return Group(*lines)
+
+
+def _render_session(reached: ErasedSessionView) -> Iterator[Text]:
+    what = ", ".join(f"{_PARTS[each.of]} turn {each.turn}" for each in reached.turns)
+    yield Text(reached.session, "bold").append(f" · {what or 'all of it'}", "default")
+    yield Text(
+        f"  {format_count(len(reached.events), 'event')} and "
+        f"{format_count(len(reached.calls), 'prompt')}: {_join(reached.calls) or 'none'}"
+    )
+    if reached.repeating_turns:
+        turns = _join(reached.repeating_turns)
+        yield Text(
+            f"  the replies of turns {turns} stay, and may repeat it: --with-replies", WARNING
+        )
+    if reached.left:
+        yield Text(f"  still open: events {_join(reached.left)}", BAD)
+    if reached.generation:
+        yield Text(
+            f"  a back-up of its keys opens until generation {reached.generation} is retired",
+            MUTED,
+        )
+
+
+def _join(values: Sequence[object]) -> str:
+    return ", ".join(map(str, values))

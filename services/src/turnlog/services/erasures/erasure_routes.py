@@ -1,0 +1,60 @@
+"""The routes of erasures."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path, Request
+
+from turnlog.contract import api_paths
+from turnlog.contract.session_payloads import ErasureList, ErasureReceipt
+from turnlog.contract.session_requests import EraseRequest
+from turnlog.projections.blueprint.storable_json import MAX_INT
+from turnlog.services.erasures.erasure_use_cases import ErasureUseCases
+from turnlog.services.http.request_identity import CallerIdentity
+from turnlog.services.http.request_tenant import RequestTenant
+
+router = APIRouter()
+
+
+async def get_erasures(request: Request) -> ErasureUseCases:
+    """Return the use cases of this application."""
+    erasures: ErasureUseCases = request.app.state.use_cases.erasures
+    return erasures
+
+
+Erasures = Annotated[ErasureUseCases, Depends(get_erasures)]
+
+
+@router.post(api_paths.ERASURES, summary="Erase a session, or something of a turn")
+async def erase_words(
+    session: str,
+    caller: CallerIdentity,
+    erasures: Erasures,
+    form: EraseRequest,
+) -> ErasureReceipt:
+    """Remove the keys of words for good: of a sealed session, or of what a turn has.
+
+    Everything that was made of them goes too: summaries, prompts, forks, and what children were
+    asked. The receipt names all of it. With `dry_run` nothing is erased.
+    """
+    return await erasures.erase(caller.create_caller(form), session, form)
+
+
+@router.get(api_paths.ERASURES, summary="List the erasures of a session")
+async def list_erasures(session: str, tenant: RequestTenant, erasures: Erasures) -> ErasureList:
+    """List what was erased of a session, with a receipt for each erasure."""
+    return await erasures.list_erasures(tenant, session)
+
+
+@router.get(api_paths.ERASURE, summary="Read the receipt of an erasure")
+async def read_erasure(
+    session: str,
+    sequence: Annotated[
+        int, Path(ge=1, le=MAX_INT, description="The sequence of the event that began it")
+    ],
+    tenant: RequestTenant,
+    erasures: Erasures,
+) -> ErasureReceipt:
+    """Read the keys anew, try to open every event, and say what an erasure has reached."""
+    return await erasures.read_erasure(tenant, session, sequence)

@@ -1,0 +1,274 @@
+"""Erases: withholds the words, has every session that has them do the same, and removes the keys.
+
+An erasure begins with an event. From it on no writer can add anything that has the words, since two
+writers never append behind the same event. Then the sessions that it reaches begin theirs, the keys
+are removed, the rows are made again from what can still be read, and an event ends it. Each step
+may be repeated, so whoever finds an erasure that has not ended goes on from its beginning.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from turnlog.events.async_tasks import run_tasks
+from turnlog.events.errors import Corrupt, KeyringMissing, TurnlogError, Unavailable
+from turnlog.events.model.redaction_events import (
+    ContentErased,
+    ErasureBegun,
+    ErasureOrigin,
+)
+from turnlog.events.seals.key_ports import RemovedKeys, SealingKeys
+from turnlog.events.store.ports import RawEvent
+from turnlog.events.subjects import SESSION_HISTORY
+from turnlog.projections.session.rules.erasure_rules import list_leaves
+from turnlog.projections.session.turn_commands import BeginErasure, EndErasure
+from turnlog.projections.store.engine import ReadModelStore
+from turnlog.projections.store.read.erasure_queries import list_open_erasures
+from turnlog.projections.store.read.read_your_writes import ProjectionSignal, wait_until_folded
+from turnlog.projections.store.write.batch_apply import rebuild_session
+from turnlog.services.command_handling.callers import Caller
+from turnlog.services.command_handling.idempotent_commands import CommandMetadata
+from turnlog.services.erasures.erasure_tracing import (
+    ErasureTarget,
+    ErasureTracing,
+    TracedErasure,
+)
+from turnlog.services.sessions.command_handler import CommandHandler
+
+ERASED_WORDS: Final = "[erased]"
+"""What stands in place of each text and reply that is erased."""
+
+FOLD_SECONDS: Final = 30.0
+"""Seconds that the read models get to know every fork of a session."""
+
+ROUND_SECONDS: Final = 15.0
+"""Seconds between two looks for erasures that have not ended."""
+
+ROUND_ERASURES: Final = 100
+"""Erasures that one look goes on with."""
+
+_log = structlog.get_logger("turnlog.erasure")
+
+
+@dataclass(frozen=True, slots=True)
+class ErasurePart:
+    """What is erased of one session, from its beginning on."""
+
+    tenant: str
+    session: str
+    begun: int
+    """Sequence of the event that began it."""
+    event: ErasureBegun
+
+    def rebuild_target(self) -> ErasureTarget:
+        """Return the target that it was begun with."""
+        return rebuild_target(self.tenant, self.session, self.event)
+
+    async def remove_keys(self, keys: SealingKeys) -> RemovedKeys:
+        """Remove the keys of the session itself."""
+        leaves = list_leaves(self.event.turns) if self.event.turns else None
+        return await keys.remove_leaves(self.tenant, self.session, leaves)
+
+
+def rebuild_target(tenant: str, session: str, event: ErasureBegun) -> ErasureTarget:
+    """Return the target of an erasure that was begun."""
+    _, _, outer = event.leaves.partition(";")  # The first ones are those of the session itself.
+    return ErasureTarget(
+        tenant=tenant,
+        session=session,
+        turns=event.turns,
+        outer_leaves=outer,
+        with_replies=event.with_replies,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErasureService:
+    """Erases words of sealed sessions."""
+
+    command_handler: CommandHandler
+    store: ReadModelStore
+    projection_signal: ProjectionSignal
+
+    @property
+    def tracer(self) -> ErasureTracing:
+        """Traces what is reached."""
+        return ErasureTracing(self.command_handler, self.store)
+
+    async def begin_erasure(self, caller: Caller, target: ErasureTarget, reason: str) -> int:
+        """Begin an erasure; return the sequence of its event."""
+        self._require_keys(target.session)
+        traced = await self.tracer.trace(target)
+        command = build_command(traced, reason)
+        done = await self.command_handler.handle(
+            target.tenant, target.session, command, caller.metadata, command=caller.command
+        )
+        return done.memo.sequence if done.memo else done.events[-1].sequence
+
+    async def finish_erasure(self, tenant: str, session: str, begun: int) -> None:
+        """Carry out an erasure that was begun; twice is as good as once.
+
+        Raises `Refused` `turn-open` while a turn of a session that it reaches is open; then it
+        goes on by itself once that has ended. A part of another session's is carried out with it.
+        """
+        state = await self.command_handler.require_state(tenant, session)
+        event, metadata = await self._load_begun(tenant, session, begun)
+        if begun not in state.erasing or event.origin:
+            return
+        parts = await self._begin_parts(ErasurePart(tenant, session, begun, event), metadata)
+        removed = await self._remove_keys(parts)
+        # A fork has rows of words that are under the keys of its origin.
+        for part in parts:
+            await self._rebuild_rows(tenant, part.session)
+        await self.store.discard_replaced_pages()
+        await self._end_parts(parts, removed, metadata)
+        _log.info("content-erased", tenant=tenant, session=session, begun=begun)
+
+    async def _begin_parts(self, part: ErasurePart, metadata: CommandMetadata) -> list[ErasurePart]:
+        """Begin the part of every session that is reached; return all parts, this one first."""
+        await self._require_folded(part.tenant, part.session, part.begun)
+        traced = await self.tracer.trace(part.rebuild_target())
+        parts = [part]
+        for reached in traced.reached:
+            if found := await self._begin_part(reached, part, metadata):
+                parts += await self._begin_parts(found, metadata)
+        return parts
+
+    async def _begin_part(
+        self, reached: ErasureTarget, cause: ErasurePart, metadata: CommandMetadata
+    ) -> ErasurePart | None:
+        """Begin what is erased of another session; None for one that has nothing to erase."""
+        tenant, session = reached.tenant, reached.session
+        state = await self.command_handler.load_state(tenant, session)
+        if state is None or state.sealed_under is None:
+            return None
+        origin = ErasureOrigin(session=cause.session, sequence=cause.begun)
+        begun = await self._find_begun(reached, origin)
+        if begun is None and state.erased:
+            return None
+        if begun is None:
+            traced = await self.tracer.trace(reached)
+            command = build_command(traced, cause.event.reason, origin)
+            done = await self.command_handler.handle(tenant, session, command, metadata)
+            begun = done.events[-1].sequence
+        event, _ = await self._load_begun(tenant, session, begun)
+        return ErasurePart(tenant, session, begun, event)
+
+    async def _remove_keys(self, parts: Sequence[ErasurePart]) -> list[RemovedKeys]:
+        return [await part.remove_keys(self._require_keys(part.session)) for part in parts]
+
+    async def _end_parts(
+        self,
+        parts: Sequence[ErasurePart],
+        removed: Sequence[RemovedKeys],
+        metadata: CommandMetadata,
+    ) -> None:
+        """Record the end of every part, that of the session which was asked for at last."""
+        for part, gone in reversed([*zip(parts, removed, strict=True)]):
+            ended = ContentErased(
+                begun=part.begun,
+                generation=gone.generation,
+                record_before=gone.before,
+                record_after=gone.after,
+            )
+            await self.command_handler.handle(
+                part.tenant, part.session, EndErasure(ended), metadata
+            )
+
+    async def _load_begun(
+        self, tenant: str, session: str, begun: int
+    ) -> tuple[ErasureBegun, CommandMetadata]:
+        """Return the event that began an erasure, and on whose behalf the rest of it is done."""
+        last = await self.command_handler.load_last_event(tenant, session, begun)
+        recorded = await self.command_handler.log.find_event(tenant, session, begun, last)
+        if not isinstance(recorded.event, ErasureBegun):
+            raise Corrupt(f"event {begun} of session {session}", "it begins no erasure")
+        return recorded.event, CommandMetadata(recorded.envelope.actor)
+
+    async def _require_folded(self, tenant: str, session: str, begun: int) -> None:
+        """Wait until the read models know every fork that was made before an erasure began."""
+        is_folded = await wait_until_folded(
+            store=self.store,
+            signal=self.projection_signal,
+            tenant=tenant,
+            session=session,
+            sequence=begun,
+            within=FOLD_SECONDS,
+        )
+        if not is_folded:
+            raise Unavailable("read models", "they are behind, and know not every fork")
+
+    async def _find_begun(self, reached: ErasureTarget, origin: ErasureOrigin) -> int | None:
+        """Return the event by which a session began its part of an erasure; None before that."""
+        for each in await self.command_handler.load_events(reached.tenant, reached.session):
+            if isinstance(each.event, ErasureBegun) and each.event.origin == origin:
+                return each.sequence
+        return None
+
+    async def _rebuild_rows(self, tenant: str, session: str) -> None:
+        """Make the rows of a session again: what was erased is in none of them."""
+        events = await self.command_handler.load_events(tenant, session)
+        raws = [
+            RawEvent(
+                SESSION_HISTORY.build_subject(tenant, session, "event"),
+                each.stream_sequence,
+                each.stored,
+            )
+            for each in events
+        ]
+        async with self.store.open_writer() as connection:
+            await rebuild_session(connection, tenant, session, raws)
+        self.projection_signal.notify_readers()
+
+    def _require_keys(self, session: str) -> SealingKeys:
+        sealing = self.command_handler.sealing
+        if sealing is None or sealing.keys is None:
+            raise KeyringMissing(f"session {session}")
+        return sealing.keys
+
+    @asynccontextmanager
+    async def run_rounds(self) -> AsyncGenerator[None]:
+        """Go on with erasures that have not ended, of any process, while the body runs."""
+        async with run_tasks(self._go_on()):
+            yield
+
+    async def _go_on(self) -> None:
+        while True:
+            await self.finish_open_erasures()
+            await asyncio.sleep(ROUND_SECONDS)
+
+    async def finish_open_erasures(self) -> None:
+        """Go on with erasures that have not ended; those that cannot go on yet are left."""
+        try:
+            async with self.store.open_reader() as connection:
+                found = await list_open_erasures(connection, ROUND_ERASURES)
+        except TurnlogError:
+            return
+        for tenant, session, begun in found:
+            try:
+                await self.finish_erasure(tenant, session, begun)
+            except TurnlogError as error:
+                place = {"tenant": tenant, "session": session, "begun": begun}
+                _log.warning("erasure-waits", detail=str(error), **place)
+
+
+def build_command(
+    traced: TracedErasure, reason: str, origin: ErasureOrigin | None = None
+) -> BeginErasure:
+    """Return the command that begins a traced erasure."""
+    target = traced.target
+    return BeginErasure(
+        turns=target.turns,
+        reason=reason,
+        replacement=ERASED_WORDS,
+        leaves=target.outer_leaves,
+        origin=origin,
+        reached=tuple(each.session for each in traced.reached),
+        with_replies=target.with_replies,
+    )

@@ -1,0 +1,187 @@
+"""Erased words: no file, row or answer has them, and everything else is whole and reproduces."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from tests.agent_programs.agent_service import answer_with_text
+from tests.e2e.test_sealed_sessions import list_files_with
+from tests.support.processes.process_host import ProcessHost
+from tests.support.processes.turnlog_up import TurnlogUp, run_turnlog_up
+from tests.support.servers.openai_server import OpenAIServer
+
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.slow("a service starts"),
+]
+
+SECRET = "qvxsecret"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def sealed_up(host: ProcessHost) -> AsyncIterator[TurnlogUp]:
+    async with run_turnlog_up(host, variables={"TURNLOG_SEALING": "on"}) as up:
+        yield up
+
+
+async def run_turns(up: TurnlogUp, provider: OpenAIServer, *texts: str) -> str:
+    """Open a session of the shipped `uderia` and run a turn with each text."""
+    session = await up.service.open_session("uderia")
+    await add_turns(up, provider, session, *texts)
+    return session
+
+
+async def add_turns(up: TurnlogUp, provider: OpenAIServer, session: str, *texts: str) -> None:
+    for text in texts:
+        provider.queue_behaviours(answer_with_text(f"I heard: {text}"))
+        turn = await up.service.run_turn(session, text)
+        assert turn["status"] == "completed", turn
+
+
+async def erase(up: TurnlogUp, session: str, **form: object) -> dict[str, Any]:
+    body = {"reason": "request 4711", **form}
+    answer = await up.service.http.post(f"/v1/sessions/{session}/erasures", json=body)
+    assert answer.is_success, answer.text
+    return dict(answer.json())
+
+
+async def test_erased_turn_is_in_no_file_and_no_answer_and_the_rest_reproduces(
+    sealed_up: TurnlogUp, provider: OpenAIServer
+) -> None:
+    service = sealed_up.service
+    texts = ("the tide", f"my name is {SECRET}", "the berth", "the crew")
+    session = await run_turns(sealed_up, provider, *texts)
+    plan = await erase(sealed_up, session, turn=2, dry_run=True)
+    assert plan["status"] == "planned"
+    receipt = await erase(sealed_up, session, turn=2)
+    assert receipt["status"] == "erased", receipt
+    assert receipt["sessions"][0]["calls"] == plan["sessions"][0]["calls"] == ["2.1", "3.1", "4.1"]
+    history = await service.get_json(f"/v1/sessions/{session}/history")
+    assert [turn["text"] for turn in history["turns"]] == [
+        "the tide",
+        "[erased]",
+        "the berth",
+        "the crew",
+    ]
+    await add_turns(sealed_up, provider, session, "the wind")
+    assert "[erased]" in str(provider.exchanges[-1].body["messages"])
+    report = await service.get_json(f"/v1/sessions/{session}/verify")
+    assert (report["verified"], report["reproduction"]) == (True, "erased"), report
+    events = await service.get_json(f"/v1/sessions/{session}/events", stored="true")
+    assert SECRET not in str(events)
+
+
+async def test_erased_session_has_no_words_left_and_its_forks_have_none_either(
+    sealed_up: TurnlogUp, provider: OpenAIServer
+) -> None:
+    service = sealed_up.service
+    session = await run_turns(sealed_up, provider, f"{SECRET} one", "two")
+    end = (await service.get_json(f"/v1/sessions/{session}"))["sequence"]
+    forked = await service.http.post(f"/v1/sessions/{session}/fork", json={"at": end})
+    fork = forked.json()["session"]
+    await add_turns(sealed_up, provider, fork, "three")
+    receipt = await erase(sealed_up, session)
+    assert receipt["status"] == "erased", receipt
+    assert [each["session"] for each in receipt["sessions"]] == [session, fork]
+    for each in (session, fork):
+        history = await service.get_json(f"/v1/sessions/{each}/history")
+        assert {turn["text"] for turn in history["turns"]} == {None}
+        report = await service.get_json(f"/v1/sessions/{each}/verify")
+        assert (report["verified"], report["reproduction"]) == (True, "erased"), report["findings"]
+        refused = await service.http.post(f"/v1/sessions/{each}/turns", json={"text": "four"})
+        assert refused.json()["code"] == "session-closed"
+    database = sealed_up.ready_file.parent
+    listed = (await service.http.get("/v1/sessions")).json()["sessions"]
+    assert SECRET not in str(listed), [each for each in listed if SECRET in str(each)]
+    del database
+
+
+async def test_fork_of_an_erased_turn_shows_what_stands_instead_and_its_prompts_reproduce(
+    sealed_up: TurnlogUp, provider: OpenAIServer
+) -> None:
+    service = sealed_up.service
+    session = await run_turns(sealed_up, provider, f"{SECRET} one", "two")
+    end = (await service.get_json(f"/v1/sessions/{session}"))["sequence"]
+    forked = await service.http.post(f"/v1/sessions/{session}/fork", json={"at": end})
+    fork = forked.json()["session"]
+    await add_turns(sealed_up, provider, fork, "three")
+    refused = await service.http.post(
+        f"/v1/sessions/{fork}/erasures", json={"turn": 1, "reason": "request"}
+    )
+    assert refused.json()["code"] == "copied-turn"
+    receipt = await erase(sealed_up, session, turn=1)
+    assert receipt["status"] == "erased", receipt
+    assert [each["session"] for each in receipt["sessions"]] == [session, fork]
+    assert [each["calls"] for each in receipt["sessions"]] == [
+        ["1.1", "2.1"],
+        ["1.1", "2.1", "3.1"],
+    ]
+    await add_turns(sealed_up, provider, fork, "four")
+    sent = str(provider.exchanges[-1].body["messages"])
+    assert SECRET not in sent
+    assert "[erased]" in sent
+    for each in (session, fork):
+        report = await service.get_json(f"/v1/sessions/{each}/verify")
+        assert (report["verified"], report["reproduction"]) == (True, "erased"), report
+    early = await service.http.post(f"/v1/sessions/{session}/fork", json={"at": end})
+    assert early.json()["code"] == "erased-since"
+
+
+async def test_replies_of_turns_that_saw_the_words_go_on_request(
+    sealed_up: TurnlogUp, provider: OpenAIServer
+) -> None:
+    texts = ("one", f"two {SECRET}", "three", "four")
+    session = await run_turns(sealed_up, provider, *texts)
+    plan = await erase(sealed_up, session, turn=2, dry_run=True)
+    assert plan["sessions"][0]["repeating_turns"] == [3, 4]
+    receipt = await erase(sealed_up, session, turn=2, with_replies=True)
+    assert receipt["sessions"][0]["turns"] == [
+        {"turn": 2, "of": "turn"},
+        {"turn": 3, "of": "work"},
+        {"turn": 4, "of": "work"},
+    ]
+    history = await sealed_up.service.get_json(f"/v1/sessions/{session}/history")
+    assert [turn["reply"] for turn in history["turns"]] == ["I heard: one", *["[erased]"] * 3]
+    assert [turn["text"] for turn in history["turns"]] == ["one", "[erased]", "three", "four"]
+
+
+async def test_what_cannot_be_erased_is_refused_with_the_way_out(
+    sealed_up: TurnlogUp, provider: OpenAIServer
+) -> None:
+    service = sealed_up.service
+    session = await run_turns(sealed_up, provider, "one")
+    for form, code in (
+        ({"turn": 9}, "unknown-turn"),
+        ({"turn": 0}, "invalid"),
+        ({"of": "all"}, "invalid"),
+        ({"reason": ""}, "invalid"),
+    ):
+        body = {"reason": "request", **form}
+        refused = await service.http.post(f"/v1/sessions/{session}/erasures", json=body)
+        assert refused.json()["code"] == code, refused.text
+    assert (await erase(sealed_up, session))["status"] == "erased"
+    again = await service.http.post(f"/v1/sessions/{session}/erasures", json={"reason": "again"})
+    assert again.json()["code"] == "already-erased"
+
+
+async def test_no_file_of_the_service_has_erased_words_in_the_clear(
+    sealed_up: TurnlogUp, provider: OpenAIServer
+) -> None:
+    marker = "qvxeverywhere"
+    form = {
+        "blueprint": "uderia",
+        "title": f"{marker} title",
+        "labels": [f"{marker}-label"],
+        "metadata": {"note": f"{marker} note"},
+    }
+    opened = await sealed_up.service.http.post("/v1/sessions", json=form)
+    session = str(opened.json()["session"])
+    await add_turns(sealed_up, provider, session, f"{marker} question")
+    folder = sealed_up.ready_file.parent
+    assert any(list_files_with(folder, marker.encode())), "the rows have the title"
+    assert (await erase(sealed_up, session))["status"] == "erased"
+    assert list(list_files_with(folder, marker.encode())) == []
