@@ -91,6 +91,7 @@ def create_argument(parameter: inspect.Parameter) -> object:
         "ApprovalDecision": "approve",
         "FeedbackVote": "up",
         "SessionOrder": "near",
+        "ErasedPart": "turn",
         "RedactedPart": "text",
         "ShareAccess": "read",
         "SessionFilters": {"text": "t", "user": "ann", "open": True},

@@ -239,8 +239,10 @@ def test_events_of_the_work_queue_have_subjects_of_their_own() -> None:
     assert subjects["turn-submitted"] == f"{prefix}turn.submitted"
     assert subjects["turn-released"] == f"{prefix}turn.released"
     others = {subject for name, subject in subjects.items() if name not in WAITED_FOR}
-    leaves = {"session", "prompt", "turn", "call", "redaction", "phase", "tool", "memory"}
-    assert others == {f"{prefix}{leaf}" for leaf in (*leaves, "turn.marked", "turn.feedback")}
+    leaves = {"session", "prompt", "turn", "call", "redaction", "erasure", "phase", "tool"}
+    assert others == {
+        f"{prefix}{leaf}" for leaf in (*leaves, "memory", "turn.marked", "turn.feedback")
+    }
 
 
 @pytest.mark.parametrize("over", [-1, 0, 1])

@@ -223,7 +223,9 @@ def iterate_expectations() -> Iterator[tuple[str, frozenset[NatsUser]]]:
     """Yield subjects with who may publish to them, written without the table."""
     for stream in STREAM_SUBJECTS:
         for verb in ("DELETE", "RESTORE", "SNAPSHOT", "MSG.DELETE", "PEER.REMOVE"):
-            yield f"$JS.API.STREAM.{verb}.{stream}", NOBODY
+            overwrites = (verb, stream) == ("MSG.DELETE", "KEYS")
+            users: frozenset[NatsUser] = frozenset({"gateway"}) if overwrites else NOBODY
+            yield f"$JS.API.STREAM.{verb}.{stream}", users
         cache = stream == "SNAPSHOTS"
         yield f"$JS.API.STREAM.PURGE.{stream}", ALL_ROLES if cache else NOBODY
         yield f"$JS.API.STREAM.UPDATE.{stream}", frozenset({"provision"})
