@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
+from base64 import b64encode
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,14 +20,19 @@ from tests.agent_programs.agent_service import (
     answer_with_text,
     answer_with_tool_calls,
 )
+from tests.agent_programs.shipped.test_odd_answers import build_frames
+from tests.services.media.media_samples import PNG
 from tests.support.processes.live_service import TENANT
 from tests.support.processes.process_host import ProcessHost
 from tests.support.processes.turnlog_up import TurnlogUp, run_turnlog_up
+from tests.support.servers.model_behaviours import RawFrames
 from tests.support.servers.openai_server import OpenAIServer
-from turnlog.events.content import PlainText
+from turnlog.events.content import PlainText, compute_digest
 from turnlog.events.errors import KeyringMissing
 from turnlog.events.jetstream.jetstream_client import build_client
 from turnlog.events.model.memory_events import HistorySummarised
+from turnlog.events.model.tool_events import ToolReturned
+from turnlog.projections.audit.export.bundle_format import build_blob_path
 from turnlog.services.bundle.bundle_unpacking import unpack_bundle
 from turnlog.services.seals.keyring_files import KEYRING_FILE
 
@@ -49,6 +56,8 @@ async def sealed_up(host: ProcessHost) -> AsyncIterator[TurnlogUp]:
     server = {"command": sys.executable, "args": [*SERVER, "--stdio"], "cwd": str(Path.cwd())}
     file.write_text(json.dumps({"mcpServers": {"far": server}}))
     variables = {"TURNLOG_TOOLS": str(file), "TURNLOG_SEALING": "on"}
+    # A picture has 85 tokens with it, and 8,500 with the model of other tests.
+    variables["TURNLOG_MODEL"] = "openai/heron"
     async with run_turnlog_up(host, variables=variables) as up:
         yield up
 
@@ -127,6 +136,155 @@ async def test_words_of_a_sealed_session_are_in_no_file_of_the_store_and_every_r
         check_bundle(exported.content, tmp_path / each, each)
 
 
+PICTURE = PNG + (MARKER.encode() + b" in a picture ") * 30_000
+"""A picture that is stored in several chunks."""
+
+FILE = f"{MARKER} in a text file".encode()
+
+DRAWN = PNG + f"{MARKER} in a drawn picture".encode()
+
+
+def answer_with_picture(text: str, picture: bytes) -> RawFrames:
+    """Return an answer that is a text and a picture."""
+    url = f"data:image/png;base64,{b64encode(picture).decode()}"
+    image = {"type": "image_url", "image_url": {"url": url}}
+    return build_frames({"content": text}, {"images": [image]})
+
+
+async def run_media_turn(up: TurnlogUp, session: str, *parts: dict[str, Any]) -> dict[str, Any]:
+    form = {"parts": [{"type": "text", "text": f"{MARKER} question"}, *parts]}
+    answer = await up.service.http.post(f"/v1/sessions/{session}/turns?wait=60", json=form)
+    settled: dict[str, Any] = answer.json()
+    assert settled.get("status") == "completed", str(settled)
+    return settled
+
+
+async def read_blob(up: TurnlogUp, digest: str) -> bytes:
+    answer = await up.service.http.get(f"/v1/blobs/{digest}")
+    assert answer.is_success, answer.text
+    return answer.content
+
+
+async def test_bytes_of_pictures_and_files_are_in_no_file_of_the_store_and_every_reader_has_them(
+    sealed_up: TurnlogUp, provider: OpenAIServer, tmp_path: Path
+) -> None:
+    service, store = sealed_up.service, sealed_up.ready_file.parent / "jetstream"
+    uploaded = await service.http.post("/v1/blobs", content=FILE)
+    digest = uploaded.json()["digest"]
+    assert digest == compute_digest(FILE)
+    taken = {"blueprint": "assistant", "session": "_uploads"}
+    refused = await service.http.post("/v1/sessions", json=taken)
+    assert refused.json()["code"] == "bad-id", refused.text
+    assert await read_blob(sealed_up, digest) == FILE
+    assert (await service.http.head(f"/v1/blobs/{digest}")).is_success
+    session = await service.open_session("assistant")
+    provider.queue_behaviours(answer_with_picture(f"{MARKER} reply", DRAWN))
+    settled = await run_media_turn(
+        sealed_up,
+        session,
+        {"type": "image", "data": b64encode(PICTURE).decode(), "name": f"{MARKER}.png"},
+        {"type": "file", "digest": digest, "name": f"{MARKER}.txt"},
+    )
+    (drawn,) = settled["reply_parts"]
+    assert await read_blob(sealed_up, drawn["digest"]) == DRAWN
+    (turn,) = (await service.get_json(f"/v1/sessions/{session}/history"))["turns"]
+    digests = [each["digest"] for each in turn["parts"]]
+    assert all(each.startswith("hmac-sha256:") for each in (*digests, drawn["digest"]))
+    assert [await read_blob(sealed_up, each) for each in digests] == [PICTURE, FILE]
+
+    provider.queue_behaviours(answer_with_text(f"{MARKER} second reply"))
+    named = {"type": "image", "digest": drawn["digest"]}
+    await run_media_turn(sealed_up, session, named)
+    sent: Any = provider.exchanges[-1].body
+    assert b64encode(PICTURE).decode() in str(sent["messages"])
+    assert b64encode(DRAWN).decode() in str(sent["messages"][-1])
+    assert FILE.decode() in str(sent["messages"])
+    shown = await service.get_json(f"/v1/sessions/{session}/calls/2.1/prompt")
+    assert shown["reference"]["outcome"] == shown["assembly"]["outcome"] == "reproduced"
+    history = await service.get_json(f"/v1/sessions/{session}/history")
+    (again,) = history["turns"][1]["parts"]
+    assert again["digest"] != drawn["digest"]
+    assert await read_blob(sealed_up, again["digest"]) == DRAWN
+    await require_verified(sealed_up, session)
+
+    at = len((await service.get_json(f"/v1/sessions/{session}/events"))["events"])
+    fork = (await service.http.post(f"/v1/sessions/{session}/fork", json={"at": at})).json()
+    provider.queue_behaviours(answer_with_text(f"{MARKER} forked reply"))
+    await service.run_turn(fork["session"], f"{MARKER} forked question")
+    sent = provider.exchanges[-1].body
+    assert b64encode(PICTURE).decode() in str(sent["messages"])
+    await require_verified(sealed_up, fork["session"])
+
+    assert list(list_files_with(store, MARKER.encode())) == []
+    for plain in (PICTURE, FILE, DRAWN):
+        plain_digest = compute_digest(plain).removeprefix("sha256:").encode()
+        assert list(list_files_with(store, plain_digest)) == []
+    exported = await service.http.get(f"/v1/sessions/{session}/export?format=bundle")
+    folder = check_bundle(exported.content, tmp_path / session, session)
+    bundled = [(folder / build_blob_path(each)).read_bytes() for each in digests]
+    assert bundled == [PICTURE, FILE]
+
+
+LARGE_ROWS = 12_000
+"""Rows of a result that is larger than a message."""
+
+
+async def test_turns_that_are_submitted_at_once_each_have_their_own_picture(
+    sealed_up: TurnlogUp, provider: OpenAIServer
+) -> None:
+    service = sealed_up.service
+    session = await service.open_session("assistant")
+    pictures = [PNG + f"{MARKER} {number}".encode() for number in range(4)]
+    provider.queue_behaviours(*(answer_with_text(f"{MARKER} reply") for _ in pictures))
+    parts = [{"type": "image", "data": b64encode(each).decode()} for each in pictures]
+    await asyncio.gather(*(run_media_turn(sealed_up, session, each) for each in parts))
+    turns = (await service.get_json(f"/v1/sessions/{session}/history"))["turns"]
+    read = [await read_blob(sealed_up, turn["parts"][0]["digest"]) for turn in turns]
+    assert sorted(read) == pictures
+    await require_verified(sealed_up, session)
+    store = sealed_up.ready_file.parent / "jetstream"
+    assert list(list_files_with(store, MARKER.encode())) == []
+
+
+async def test_results_of_tools_are_in_no_file_of_the_store_and_every_reader_has_them(
+    sealed_up: TurnlogUp, provider: OpenAIServer, tmp_path: Path
+) -> None:
+    service = sealed_up.service
+    form = {"blueprint": "uderia", "profile": "tool_enabled"}
+    session = (await service.http.post("/v1/sessions", json=form)).json()["session"]
+    provider.queue_behaviours(
+        answer_with_plan((f"{MARKER} goal", ["far_rows"]), (f"{MARKER} too", ["far_draw"])),
+        answer_with_tool_calls(("far_rows", {"count": LARGE_ROWS, "width": 80})),
+        answer_with_tool_calls(("far_draw", {"picture": b64encode(DRAWN).decode()})),
+        answer_with_text(f"{MARKER} reply"),
+    )
+    turn = await service.run_turn(session, f"{MARKER} question")
+    assert turn["status"] == "completed", turn
+    returned = await service.wait_for_event(session, ToolReturned)
+    assert returned.whole is not None
+    digest = returned.whole.digest
+    assert digest.startswith("hmac-sha256:")
+    assert f"the whole is kept as {digest}" in str(provider.exchanges[-1].body)
+    drawing = (await service.list_events_of_type(session, ToolReturned))[-1]
+    (drawn,) = drawing.parts
+    assert await read_blob(sealed_up, drawn.digest) == DRAWN
+    path = f"/v1/sessions/{session}/calls/{returned.call}/tools/{returned.id}"
+    whole = (await service.get_json(path))["whole"]
+    assert whole == {"digest": digest, "size": returned.whole.size}
+    result = await read_blob(sealed_up, digest)
+    row = f"thing {LARGE_ROWS // 2}."
+    assert row.encode() in result
+    assert len(json.loads(result)) == LARGE_ROWS
+    await require_verified(sealed_up, session)
+    store = sealed_up.ready_file.parent / "jetstream"
+    assert list(list_files_with(store, row.encode())) == []
+    assert list(list_files_with(store, MARKER.encode())) == []
+    exported = await service.http.get(f"/v1/sessions/{session}/export?format=bundle")
+    folder = check_bundle(exported.content, tmp_path / session, session)
+    assert (folder / build_blob_path(digest)).read_bytes() == result
+    assert (folder / build_blob_path(drawn.digest)).read_bytes() == DRAWN
+
+
 async def test_summary_of_sealed_turns_is_sealed_and_its_prompts_read_back(
     sealed_up: TurnlogUp, provider: OpenAIServer
 ) -> None:
@@ -159,8 +317,11 @@ async def test_summary_of_sealed_turns_is_sealed_and_its_prompts_read_back(
     assert list(list_files_with(sealed_up.ready_file.parent / "jetstream", MARKER.encode())) == []
 
 
-def check_bundle(packed: bytes, folder: Path, session: str) -> None:
-    """Verify a bundle with its own verifier, and one of whose events the box was altered."""
+def check_bundle(packed: bytes, folder: Path, session: str) -> Path:
+    """Verify a bundle with its own verifier, and one of whose events the box was altered.
+
+    Returns its folder.
+    """
     folder.mkdir()
     zipped = folder / "bundle.zip"
     zipped.write_bytes(packed)
@@ -175,6 +336,7 @@ def check_bundle(packed: bytes, folder: Path, session: str) -> None:
     keys[first], keys[second] = keys[second], keys[first]
     manifest.write_text(json.dumps(listed))
     assert run_verifier(folder / "bundle") == (5, "NOT VERIFIED")
+    return folder / "bundle"
 
 
 def run_verifier(folder: Path) -> tuple[int, str]:

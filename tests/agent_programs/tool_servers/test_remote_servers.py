@@ -196,7 +196,7 @@ async def test_server_of_a_tools_file_is_reached_over_server_sent_events(
     spec = ConfiguredServerSpec(configured="far-shop")
     try:
         offered = [each.tool for each in await servers.list_offers("far-shop", spec)]
-        assert offered == ["rows", "wait", "fail", "refuse"]
+        assert offered == ["rows", "wait", "fail", "refuse", "draw"]
         answer = await servers.call_tool("far-shop", spec, "rows", {"count": 1})
         assert answer.text == '[{"id": 0, "name": "thing 0"}]'
     finally:

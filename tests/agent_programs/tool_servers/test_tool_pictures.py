@@ -135,7 +135,7 @@ async def test_parts_have_the_type_that_their_bytes_are_of() -> None:
         IncomingMedia(b"a,b\n1,2 and some more", "text/csv", "table.csv"),
         IncomingMedia(b"\0" * 20, "application/zip"),
     )
-    parts = await store_result_media(store, "t", media, 7)
+    parts = await store_result_media(store, "t", media, 7, None)
     assert [(each.kind, each.media_type, each.name, each.at) for each in parts] == [
         ("image", "image/png", None, 7),
         ("file", "image/png", None, 7),
@@ -150,7 +150,9 @@ async def test_no_more_parts_than_allowed_are_stored() -> None:
     media = [
         IncomingMedia(b"%d" % number, "text/plain") for number in range(MAX_INCOMING_PARTS + 3)
     ]
-    parts = await store_result_media(MemoryMediaStore(), "t", [IncomingMedia(b"", "x"), *media], 0)
+    parts = await store_result_media(
+        MemoryMediaStore(), "t", [IncomingMedia(b"", "x"), *media], 0, None
+    )
     assert [part.digest for part in parts] == [
         compute_digest(each.data) for each in media[:MAX_INCOMING_PARTS]
     ]

@@ -41,12 +41,12 @@ class PictureSessions:
 
     async def store_picture(self, name: str) -> MediaPart:
         picture = IncomingMedia(make_png(SIZE), "image/png", name)
-        return await store_incoming_media(self.house.media, TENANT, picture, 0)
+        return await store_incoming_media(self.house.media, TENANT, picture, 0, None)
 
     async def store_text(self, name: str) -> MediaPart:
         """Store a file of the same size, which counts fewer tokens."""
         file = IncomingMedia(b"a" * SIZE, "text/plain", name)
-        return await store_incoming_media(self.house.media, TENANT, file, 0)
+        return await store_incoming_media(self.house.media, TENANT, file, 0, None)
 
     async def submit_turn(self, session: str, *parts: MediaPart) -> RecordedEvent:
         await self.house.open_session(session)

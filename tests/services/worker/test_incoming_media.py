@@ -89,7 +89,7 @@ async def test_answer_whose_picture_has_no_room_is_recorded_with_a_line_that_say
 
 async def test_result_whose_picture_has_no_room_keeps_its_text() -> None:
     media = (IncomingMedia(PNG, "image/png"), IncomingMedia(PNG, "image/png"))
-    assert await store_result_media(FullMediaStore(), "t", media, 0) == ()
+    assert await store_result_media(FullMediaStore(), "t", media, 0, None) == ()
 
 
 async def test_answer_waits_with_a_picture_until_the_process_has_room_for_it() -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from mcp import MCPError
 from mcp.server.mcpserver import MCPServer
+from mcp_types import ImageContent
 
 
 def build_server() -> MCPServer:
@@ -43,7 +44,12 @@ def build_server() -> MCPServer:
         """Answer with an error of the protocol."""
         raise MCPError(code, "no")
 
-    del rows, wait, fail, refuse
+    @server.tool()
+    def draw(picture: str) -> ImageContent:
+        """Give a picture whose bytes are these, in base64."""
+        return ImageContent(type="image", data=picture, mime_type="image/png")
+
+    del rows, wait, fail, refuse, draw
     return server
 
 

@@ -97,7 +97,7 @@ MAX_NAME_CHARACTERS: Final = 200
 
 PartName = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARACTERS)]
 
-PartDigest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+PartDigest = Annotated[str, Field(pattern=r"^(hmac-)?sha256:[0-9a-f]{64}$")]
 
 
 class TextPartInput(RequestModel):
@@ -124,7 +124,7 @@ class MediaPartInput(RequestModel):
     type: Literal["image", "audio", "file"]
     """What a model is sent it as."""
     digest: PartDigest | None = None
-    """The digest of bytes that `POST /v1/blobs` has stored."""
+    """The digest of bytes that `POST /v1/blobs` has stored, or that an event names."""
     data: str | None = None
     """The bytes in base64, in place of a digest."""
     media_type: str | None = None

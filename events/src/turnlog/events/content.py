@@ -29,6 +29,9 @@ KEYED_DIGEST: Final = "hmac-sha256:"
 SHA256_PATTERN: Final = r"^sha256:[0-9a-f]{64}$"
 """Matches a digest that is not keyed."""
 
+DIGEST_PATTERN: Final = r"^(hmac-)?sha256:[0-9a-f]{64}$"
+"""Matches a digest, keyed or not."""
+
 
 def compute_digest(data: str | bytes) -> Digest:
     """Return the SHA-256 digest of a text (as UTF-8) or of bytes."""

@@ -10,6 +10,7 @@
         ├── LaterRelease   run the release that wrote it, or a later one
         ├── LogRolledBack  the log lacks events that were read from it
         ├── AlteredBlob  restore the blob: its digest is not that of its bytes
+        ├── KeysErased   nobody: what was sealed under these keys was erased on purpose
         ├── AlteredMedia  upload the media again, or restore it: it has other bytes
         ├── UnreadableEnd  fork the session before it: a broken event lies behind its last one
         └── StreamHole   restore the stream: it passed sequences that have no message
@@ -89,6 +90,13 @@ class Corrupt(TurnlogError):
 
 class LaterRelease(Corrupt):
     """Stored data that a later release wrote, and this one does not know."""
+
+
+class KeysErased(Corrupt):
+    """What is read was sealed under keys that were removed, so that nobody reads it any more."""
+
+    def __init__(self, leaves: str) -> None:
+        super().__init__(f"keys {leaves}", "they were erased")
 
 
 class LogRolledBack(Corrupt):

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Final
 
-from turnlog.events.content import SHA256_PATTERN, Digest
+from turnlog.events.content import DIGEST_PATTERN, Digest
 from turnlog.events.errors import Refused
 from turnlog.events.ids import validate_id
 
-_DIGEST_REGEX: Final = re.compile(r"(sha256|hmac-sha256):[0-9a-f]{64}")
+_DIGEST_REGEX: Final = re.compile(DIGEST_PATTERN)
 
-_MEDIA_DIGEST_REGEX: Final = re.compile(SHA256_PATTERN)
+SEALED_NAME: Final = "sealed-sha256:"
+"""How the name begins that a sealed media item is stored under; it is not the item's digest."""
+
+_MEDIA_NAME_REGEX: Final = re.compile(r"((hmac-|sealed-)?sha256):[0-9a-f]{64}")
 
 
 SESSIONS_STREAM: Final = "SESSIONS"
@@ -200,9 +204,17 @@ def parse_blob_subject(subject: str) -> tuple[str, Digest]:
 
 def build_media_subject(tenant: str, digest: Digest) -> str:
     """Return the subject of the list of a media item's chunks; refuses what is no digest."""
-    if _MEDIA_DIGEST_REGEX.fullmatch(digest) is None:
+    if _MEDIA_NAME_REGEX.fullmatch(digest) is None:
         raise Refused("bad-digest", f"{digest[:80]!r} is not a digest", field="digest")
     return f"blob.{validate_id(tenant, 'tenant')}.{MEDIA_PREFIX}{digest.replace(':', '-')}"
+
+
+def name_sealed_item(digest: Digest) -> str:
+    """Return the name that an item is stored under whose digest is keyed.
+
+    It is found without a key, and does not say the digest.
+    """
+    return f"{SEALED_NAME}{sha256(digest.encode()).hexdigest()}"
 
 
 def build_snapshot_subject(tenant: str, session: str, interval: int | None = None) -> str:

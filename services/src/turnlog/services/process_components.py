@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -252,7 +252,7 @@ async def connect_components(
                 alerts=on.alerts,
                 reads=on.reads,
                 blobs=on.blobs,
-                media=on.media,
+                media=replace(on.media, seals_uploads=settings.sealing == "on"),
                 snapshots=AuthenticatedSnapshotStore(
                     SealedSnapshotStore(on.snapshots, on.connection.keys), snapshot_key
                 ),

@@ -11,10 +11,10 @@ leaves is no item yet, and the next upload of the same bytes finds those chunks 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from hashlib import sha256
+from functools import partial
 
 from turnlog.events.content import KEYED_DIGEST, Digest, compute_digest
 from turnlog.events.errors import AlteredBlob, AlteredMedia, Corrupt, Unavailable
@@ -28,9 +28,11 @@ from turnlog.events.jetstream.js_api import (
 )
 from turnlog.events.jetstream.nats_connection import NatsConnection, require_keys, wait_backoff
 from turnlog.events.jetstream.stream_setup import check_message_size
-from turnlog.events.seals.leaf_sets import LeafSets
+from turnlog.events.seals.key_ports import MediaSealer
+from turnlog.events.seals.leaf_sets import LeafSets, format_leaves
 from turnlog.events.store.media_chunks import (
     ChunkList,
+    PieceDigest,
     ReceivedMedia,
     StoredMedia,
     is_chunk_list,
@@ -42,9 +44,11 @@ from turnlog.events.subjects import (
     ALL_BLOB_SUBJECTS,
     BLOBS_STREAM,
     MEDIA_PREFIX,
+    SEALED_NAME,
     build_blob_filter,
     build_blob_subject,
     build_media_subject,
+    name_sealed_item,
     parse_blob_subject,
 )
 
@@ -60,7 +64,7 @@ class JetStreamBlobStore:
     async def put_blob(self, tenant: str, data: bytes) -> Digest:
         """See `BlobStore.put_blob`."""
         digest = compute_digest(data)
-        await self._store_blob(tenant, digest, data, lambda held: compute_digest(held) == digest)
+        await self.store_blob(tenant, digest, data, lambda held: compute_digest(held) == digest)
         return digest
 
     async def put_turn_blob(self, tenant: str, data: bytes, leaves: LeafSets | None) -> Digest:
@@ -70,12 +74,13 @@ class JetStreamBlobStore:
         keys = require_keys(self.connection, "a text of this session")
         digest = await keys.compute_digest(tenant, leaves, data)
         stored = await keys.seal_text(tenant, leaves, digest, data)
-        await self._store_blob(tenant, digest, stored, lambda held: held == stored)
+        await self.store_blob(tenant, digest, stored, lambda held: held == stored)
         return digest
 
-    async def _store_blob(
+    async def store_blob(
         self, tenant: str, digest: Digest, stored: bytes, is_same: Callable[[bytes], bool]
     ) -> None:
+        """Store bytes under a digest, unless a message under it `is_same`."""
         check_message_size(self.connection, "blob", len(stored))
         await self.store_once(build_blob_subject(tenant, digest), stored, is_same)
 
@@ -113,15 +118,24 @@ class JetStreamBlobStore:
 
     async def get_blob(self, tenant: str, digest: Digest) -> bytes:
         """See `BlobStore.get_blob`."""
+        return await self.open_blob(tenant, digest, partial(self._open_message, tenant, digest))
+
+    async def open_blob(
+        self, tenant: str, digest: Digest, open_message: Callable[[bytes], Awaitable[bytes | None]]
+    ) -> bytes:
+        """Return what the first message under a digest opens to that is such a blob.
+
+        `open_message` returns None for what is none. Raises as `get_blob` does.
+        """
         subject, held = build_blob_subject(tenant, digest), list[bytes]()
         last = await get_last_message(self.connection, BLOBS_STREAM, subject)
         if last is not None:
-            opened = await self._open_blob(tenant, digest, last.payload)
+            opened = await open_message(last.payload)
             if opened is not None:
                 return opened
         async with aclosing(self.iterate_messages(subject)) as messages:
             async for each in messages:
-                opened = await self._open_blob(tenant, digest, each.payload)
+                opened = await open_message(each.payload)
                 if opened is not None:
                     return opened
                 held.append(each.payload)
@@ -129,7 +143,7 @@ class JetStreamBlobStore:
             raise Corrupt(f"blob {digest}", "it is gone")
         raise AlteredBlob(digest, held[0])
 
-    async def _open_blob(self, tenant: str, digest: Digest, stored: bytes) -> bytes | None:
+    async def _open_message(self, tenant: str, digest: Digest, stored: bytes) -> bytes | None:
         """Return the blob in a message, or None if it is no such blob."""
         if digest.startswith(KEYED_DIGEST):
             keys = require_keys(self.connection, f"blob {digest}")
@@ -148,6 +162,8 @@ class JetStreamMediaStore:
     """Media of all tenants."""
 
     blobs: JetStreamBlobStore
+    seals_uploads: bool = False
+    """Whether what is uploaded before there is a turn is sealed."""
 
     async def put_media(
         self,
@@ -161,14 +177,48 @@ class JetStreamMediaStore:
         received = await receive_media(data, most_bytes=most_bytes, expected=expected)
         return await self.put_received(tenant, received)
 
+    async def seal_received(
+        self, tenant: str, received: ReceivedMedia, leaves: LeafSets
+    ) -> tuple[Digest, ReceivedMedia]:
+        """See `MediaStore.seal_received`."""
+        keys = require_keys(self.blobs.connection, "a picture or a file of this session")
+        name = format_leaves(leaves)
+        whole = PieceDigest(await keys.derive_digest_key(tenant, name))
+        for chunk in received.chunks:
+            whole.add_piece(chunk)
+            await asyncio.sleep(0)
+        digest = whole.format_digest()
+        seal = await keys.find_media_seal(tenant, name, digest)
+        item = StoredMedia(name_sealed_item(digest), received.item.size)
+        return digest, ReceivedMedia(item, received.chunks, seal)
+
+    async def seal_upload(self, tenant: str, received: ReceivedMedia) -> ReceivedMedia:
+        """See `MediaStore.seal_upload`."""
+        if not self.seals_uploads:
+            return received
+        keys = require_keys(self.blobs.connection, "an upload")
+        name, seal = await keys.seal_upload(tenant, received.item.digest)
+        return ReceivedMedia(StoredMedia(name, received.item.size), received.chunks, seal)
+
     async def put_received(self, tenant: str, received: ReceivedMedia) -> StoredMedia:
         """See `MediaStore.put_received`."""
-        subject = build_media_subject(tenant, received.item.digest)
-        digests = [await self.blobs.put_blob(tenant, chunk) for chunk in received.chunks]
-        chunk_list = ChunkList(size=received.item.size, chunks=tuple(digests))
-        written = chunk_list.model_dump_json().encode()
-        await self.blobs.store_once(subject, written, is_chunk_list)
+        subject, seal = build_media_subject(tenant, received.item.digest), received.seal
+        digests = [await self._put_chunk(tenant, chunk, seal) for chunk in received.chunks]
+        chunk_list = ChunkList(
+            size=received.item.size,
+            chunks=tuple(digests),
+            sealed_of=seal.leaves if seal else None,
+        )
+        await self.blobs.store_once(subject, chunk_list.encode(), is_chunk_list)
         return received.item
+
+    async def _put_chunk(self, tenant: str, chunk: bytes, seal: MediaSealer | None) -> Digest:
+        if seal is None:
+            return await self.blobs.put_blob(tenant, chunk)
+        digest = seal.compute_digest(chunk)
+        stored = seal.seal_chunk(tenant, digest, chunk)
+        await self.blobs.store_blob(tenant, digest, stored, lambda held: held == stored)
+        return digest
 
     async def get_media(self, tenant: str, digest: Digest) -> bytes:
         """See `MediaStore.get_media`."""
@@ -177,26 +227,75 @@ class JetStreamMediaStore:
 
     async def stream_media(self, tenant: str, digest: Digest) -> AsyncGenerator[bytes]:
         """See `MediaStore.stream_media`."""
-        chunk_list = await self._find_chunk_list(tenant, digest)
+        chunk_list, seal = await self._find_item(tenant, digest)
         if chunk_list is None:
             raise Corrupt(f"media {digest}", "it is gone")
-        hasher = sha256()
+        whole = await self._start_digest(tenant, digest, seal)
         for number, name in enumerate(chunk_list.chunks, 1):
             place = f"chunk {number} of {len(chunk_list.chunks)}"
             try:
-                chunk = await self.blobs.get_blob(tenant, name)
+                chunk = await self._get_chunk(tenant, name, seal)
             except AlteredBlob as altered:
                 raise AlteredMedia(digest, f"the bytes of {place} have changed") from altered
             except Corrupt as missing:
                 raise Corrupt(f"media {digest}", f"{place} is gone") from missing
-            hasher.update(chunk)
+            whole.add_piece(chunk)
             yield chunk
-        if f"sha256:{hasher.hexdigest()}" != digest:
+        if whole.format_digest() != digest:
             raise AlteredMedia(digest, "its chunks are those of other bytes")
+
+    async def _start_digest(
+        self, tenant: str, digest: Digest, seal: MediaSealer | None
+    ) -> PieceDigest:
+        """Return what computes the digest of a whole item, keyed or not."""
+        if seal is None or not digest.startswith(KEYED_DIGEST):
+            return PieceDigest()
+        keys = require_keys(self.blobs.connection, f"media {digest}")
+        return PieceDigest(await keys.derive_digest_key(tenant, seal.leaves))
+
+    async def _get_chunk(self, tenant: str, name: Digest, seal: MediaSealer | None) -> bytes:
+        if seal is None:
+            return await self.blobs.get_blob(tenant, name)
+
+        async def open_message(stored: bytes) -> bytes | None:
+            return seal.open_chunk(tenant, name, stored)
+
+        return await self.blobs.open_blob(tenant, name, open_message)
+
+    async def _find_item(
+        self, tenant: str, digest: Digest
+    ) -> tuple[ChunkList | None, MediaSealer | None]:
+        """Return the list of an item's chunks, if it is stored, and what opens them.
+
+        Raises `Corrupt` if the keys of a sealed item are lost or erased.
+        """
+        if not digest.startswith(KEYED_DIGEST):
+            return await self._find_upload(tenant, digest)
+        found = await self._find_chunk_list(tenant, name_sealed_item(digest))
+        if found is None or found.sealed_of is None:
+            return None, None
+        keys = require_keys(self.blobs.connection, f"media {digest}")
+        return found, await keys.find_media_seal(tenant, found.sealed_of, digest)
+
+    async def _find_upload(
+        self, tenant: str, digest: Digest
+    ) -> tuple[ChunkList | None, MediaSealer | None]:
+        """Return the list of an item by the digest of its bytes, and what opens a sealed upload."""
+        keys, found = self.blobs.connection.keys, await self._find_chunk_list(tenant, digest)
+        if found or keys is None or digest.startswith(SEALED_NAME):
+            return found, None
+        upload = await keys.find_upload(tenant, digest)
+        if upload is None:
+            return None, None
+        name, seal = upload
+        return await self._find_chunk_list(tenant, name), seal
 
     async def find_media(self, tenant: str, digest: Digest) -> StoredMedia | None:
         """See `MediaStore.find_media`."""
-        chunk_list = await self._find_chunk_list(tenant, digest)
+        if digest.startswith(KEYED_DIGEST):  # Its size is known without its keys.
+            chunk_list = await self._find_chunk_list(tenant, name_sealed_item(digest))
+        else:
+            chunk_list, _ = await self._find_upload(tenant, digest)
         return None if chunk_list is None else StoredMedia(digest, chunk_list.size)
 
     async def iterate_media(self, tenant: str) -> AsyncGenerator[StoredMedia]:

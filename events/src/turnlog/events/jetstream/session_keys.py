@@ -26,7 +26,7 @@ from pydantic import BaseModel
 from pydantic_core import to_json
 
 from turnlog.events.content import KEYED_DIGEST, Digest, compute_digest
-from turnlog.events.errors import Corrupt
+from turnlog.events.errors import Corrupt, KeysErased
 from turnlog.events.jetstream.direct_get import get_last_message, get_next_message
 from turnlog.events.jetstream.js_api import (
     IN_FLIGHT_CODE,
@@ -53,18 +53,29 @@ from turnlog.events.seals.key_tree import (
 from turnlog.events.seals.keyrings import KeyringUnfit, SealKeyring
 from turnlog.events.seals.leaf_sets import (
     SEALED_TEXT,
+    UPLOADS_ID,
     LeafSets,
     format_leaf_runs,
     format_leaves,
     parse_leaf_runs,
 )
+from turnlog.events.seals.media_seals import (
+    UPLOADS_LEAVES,
+    MediaSeal,
+    build_text_place,
+    derive_media_seal,
+    name_upload,
+)
 from turnlog.events.seals.sealed_payload import SealedHeader, SealedPayload, parse_sealed_header
+from turnlog.events.store.media_chunks import is_chunk_list, parse_chunk_list
 from turnlog.events.subjects import (
     ALL_KEY_SUBJECTS,
     BLOBS_STREAM,
     KEYS_STREAM,
     build_blob_subject,
     build_key_subject,
+    build_media_subject,
+    name_sealed_item,
 )
 
 MAX_CACHED_RECORDS: Final = 4_096
@@ -317,7 +328,7 @@ class SessionKeys:
     async def _require_box_key(self, tenant: str, name: str, purpose: bytes = BOX_PURPOSE) -> bytes:
         key = await self._find_box_key(tenant, name, purpose)
         if isinstance(key, _NoKey):
-            raise Corrupt(f"keys {name}", key.fault or "they were erased")
+            raise Corrupt(f"keys {name}", key.fault) if key.fault else KeysErased(name)
         return key
 
     async def compute_digest(self, tenant: str, leaves: LeafSets, data: bytes) -> Digest:
@@ -326,13 +337,40 @@ class SessionKeys:
         return f"{KEYED_DIGEST}{hmac.digest(key, data, 'sha256').hex()}"
 
     async def find_digest_key(self, tenant: str, digest: Digest) -> bytes:
-        """Return the key of the digest of a sealed blob; raises `Corrupt` without it."""
-        subject = build_blob_subject(tenant, digest)
-        found = await get_last_message(self.connection, BLOBS_STREAM, subject, leader=True)
-        start = SEALED_TEXT.match(found.payload) if found else None
-        if start is None:
-            raise Corrupt(f"blob {digest}", "it is gone")
-        return await self._require_box_key(tenant, start[1].decode(), b"digest")
+        """Return the key of the digest of a sealed blob or item; raises `Corrupt` without it."""
+        media = build_media_subject(tenant, name_sealed_item(digest))
+        for subject in (build_blob_subject(tenant, digest), media):
+            found = await get_last_message(self.connection, BLOBS_STREAM, subject, leader=True)
+            if found and (leaves := _find_leaves(digest, found.payload)):
+                return await self._require_box_key(tenant, leaves, b"digest")
+        raise Corrupt(f"blob {digest}", "it is gone")
+
+    async def derive_digest_key(self, tenant: str, leaves: str) -> bytes:
+        """Return the key of digests under the leaves of a name; raises `Corrupt` without it."""
+        return await self._require_box_key(tenant, leaves, b"digest")
+
+    async def find_media_seal(self, tenant: str, leaves: str, digest: Digest) -> MediaSeal:
+        """Return what seals the item of a keyed digest under the leaves of a name.
+
+        Raises `Corrupt` if their keys are lost, and `KeysErased` if they were removed.
+        """
+        key = await self._require_box_key(tenant, leaves, b"media")
+        return derive_media_seal(leaves, key, digest)
+
+    async def seal_upload(self, tenant: str, digest: Digest) -> tuple[str, MediaSeal]:
+        """Return the name that an upload is stored under, and what seals it."""
+        if not await self.has_record(tenant, UPLOADS_ID):
+            await self.create_record(tenant, UPLOADS_ID)
+        name = format_leaves(UPLOADS_LEAVES)
+        key = await self._require_box_key(tenant, name, b"upload")
+        seal = derive_media_seal(name, key, digest)
+        return name_upload(seal, digest), seal
+
+    async def find_upload(self, tenant: str, digest: Digest) -> tuple[str, MediaSeal] | None:
+        """Return the same for an upload that may be stored; None where none was ever sealed."""
+        if not await self.has_record(tenant, UPLOADS_ID):
+            return None
+        return await self.seal_upload(tenant, digest)
 
     async def seal_session_text(self, tenant: str, session: str, name: str, data: bytes) -> bytes:
         """See `SealingKeys.seal_session_text`."""
@@ -349,7 +387,7 @@ class SessionKeys:
     async def _seal_named_text(self, tenant: str, sealed_of: str, name: str, data: bytes) -> bytes:
         key = await self._require_box_key(tenant, sealed_of)
         start = b"turnlog-sealed 1 %b\n" % sealed_of.encode()
-        return start + seal_box(key, _build_text_place(tenant, name), data)
+        return start + seal_box(key, build_text_place(tenant, name), data)
 
     async def open_text(self, tenant: str, name: str, stored: bytes) -> bytes | None:
         """Return a text that was sealed under a name, or None if it was altered.
@@ -361,7 +399,7 @@ class SessionKeys:
             return None
         key = await self._require_box_key(tenant, start[1].decode())
         try:
-            return open_box(key, _build_text_place(tenant, name), stored[start.end() :])
+            return open_box(key, build_text_place(tenant, name), stored[start.end() :])
         except BoxAltered:
             return None
 
@@ -391,5 +429,8 @@ async def delete_earlier_records(connection: NatsConnection, subject: str) -> No
                 raise  # Otherwise another process was faster.
 
 
-def _build_text_place(tenant: str, name: str) -> bytes:
-    return f"text {tenant} {name}".encode()
+def _find_leaves(digest: Digest, stored: bytes) -> str | None:
+    """Return the name of the leaves of a sealed blob, or of the chunks in a list; else None."""
+    if start := SEALED_TEXT.match(stored):
+        return start[1].decode()
+    return parse_chunk_list(digest, stored).sealed_of if is_chunk_list(stored) else None

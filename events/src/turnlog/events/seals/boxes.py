@@ -41,6 +41,15 @@ def seal_box(key: bytes, place: bytes, data: bytes) -> bytes:
     """Return data packed and encrypted; only the same key and place open it."""
     packed = _pack(data) if len(data) >= LEAST_PACKED_BYTES else data
     body = _PACKED + packed if len(packed) < len(data) else _STORED + data
+    return _encrypt_body(key, place, body)
+
+
+def seal_unpacked(key: bytes, place: bytes, data: bytes) -> bytes:
+    """Return data encrypted alone, such as those of pictures, which are packed already."""
+    return _encrypt_body(key, place, _STORED + data)
+
+
+def _encrypt_body(key: bytes, place: bytes, body: bytes) -> bytes:
     message = len(place).to_bytes(4) + place + body
     nonce = blake2b(message, digest_size=NONCE_BYTES, key=key, person=b"turnlog nonce").digest()
     return nonce + AESGCM(key).encrypt(nonce, body, place)

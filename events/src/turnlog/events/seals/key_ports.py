@@ -33,6 +33,27 @@ class EventSealer(Protocol):
         ...
 
 
+class MediaSealer(Protocol):
+    """Seals the chunks of one media item; see `MediaSeal`."""
+
+    @property
+    def leaves(self) -> str:
+        """The name of the leaves that its keys follow from."""
+        ...
+
+    def compute_digest(self, chunk: bytes) -> Digest:
+        """Return the digest that a chunk is stored under."""
+        ...
+
+    def seal_chunk(self, tenant: str, name: Digest, chunk: bytes) -> bytes:
+        """Return a chunk as it is stored under a name."""
+        ...
+
+    def open_chunk(self, tenant: str, name: Digest, stored: bytes) -> bytes | None:
+        """Return a chunk that was sealed under a name, or None if it was altered."""
+        ...
+
+
 class SealingKeys(Protocol):
     """Attaches the keys of sealed events to their bytes; see `SessionKeys`."""
 
@@ -90,6 +111,25 @@ class SealingKeys(Protocol):
 
         Removing any of them makes it unreadable.
         """
+        ...
+
+    async def derive_digest_key(self, tenant: str, leaves: str) -> bytes:
+        """Return the key of digests under the leaves of a name; raises `Corrupt` without it."""
+        ...
+
+    async def find_media_seal(self, tenant: str, leaves: str, digest: Digest) -> MediaSealer:
+        """Return what seals the item of a keyed digest under the leaves of a name.
+
+        Raises `Corrupt` if their keys are lost, and `KeysErased` if they were removed.
+        """
+        ...
+
+    async def seal_upload(self, tenant: str, digest: Digest) -> tuple[str, MediaSealer]:
+        """Return the name that an upload is stored under, and what seals it."""
+        ...
+
+    async def find_upload(self, tenant: str, digest: Digest) -> tuple[str, MediaSealer] | None:
+        """Return the same for an upload that may be stored; None where none was ever sealed."""
         ...
 
     async def seal_text(self, tenant: str, leaves: LeafSets, name: str, data: bytes) -> bytes:

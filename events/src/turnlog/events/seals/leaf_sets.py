@@ -16,6 +16,9 @@ from turnlog.events.seals.key_tree import LEAF_COUNT
 LeafSets = Mapping[str, frozenset[int]]
 """Leaves by session."""
 
+UPLOADS_ID: Final = "_uploads"
+"""In place of a session: its keys are those of what a tenant uploads before there is a turn."""
+
 SEALED_BYTES: Final = 1_024
 """Most bytes that sealing adds to a text under the leaves of one turn."""
 

@@ -9,6 +9,7 @@ accepted.
 from __future__ import annotations
 
 import asyncio
+import hmac
 from collections.abc import AsyncGenerator, AsyncIterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -16,8 +17,9 @@ from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from turnlog.events.content import SHA256_PATTERN, Digest
+from turnlog.events.content import DIGEST_PATTERN, KEYED_DIGEST, Digest
 from turnlog.events.errors import AlteredMedia, Refused, TooLarge
+from turnlog.events.seals.key_ports import MediaSealer
 
 CHUNK_BYTES: Final = 512 * 1024
 """Bytes of every chunk but the last; a server takes one megabyte in a message."""
@@ -37,7 +39,27 @@ class ReceivedMedia:
     """Accepted bytes in their chunks, which are to be stored."""
 
     item: StoredMedia
+    """What it is stored as; a sealed one has a name in place of its digest."""
     chunks: Sequence[bytes]
+    seal: MediaSealer | None = None
+    """What seals the chunks; None if they are stored as they are."""
+
+
+class PieceDigest:
+    """The digest of pieces of bytes that are joined; one with a key is keyed."""
+
+    def __init__(self, key: bytes | None = None) -> None:
+        self._prefix = "sha256:" if key is None else KEYED_DIGEST
+        hasher = sha256() if key is None else hmac.new(key, digestmod="sha256")
+        self._add, self._finish = hasher.update, hasher.hexdigest
+
+    def add_piece(self, piece: bytes) -> None:
+        """Add a piece."""
+        self._add(piece)
+
+    def format_digest(self) -> Digest:
+        """Return the digest of all pieces so far."""
+        return self._prefix + self._finish()
 
 
 async def receive_media(
@@ -48,7 +70,7 @@ async def receive_media(
     Raises `TooLarge` as soon as more than `most_bytes` have arrived, and `Refused` if the digest is
     not the expected one. It lets others run between two chunks, whatever the pieces are.
     """
-    hasher, size, chunks, rest = sha256(), 0, list[bytes](), bytearray()
+    whole, size, chunks, rest = PieceDigest(), 0, list[bytes](), bytearray()
     async for piece in data:
         size += len(piece)
         if size > most_bytes:
@@ -58,12 +80,12 @@ async def receive_media(
             if len(rest) >= CHUNK_BYTES:
                 chunks.append(bytes(rest[:CHUNK_BYTES]))
                 del rest[:CHUNK_BYTES]
-                hasher.update(chunks[-1])
+                whole.add_piece(chunks[-1])
                 await asyncio.sleep(0)
     if rest:
         chunks.append(bytes(rest))
-        hasher.update(rest)
-    digest = f"sha256:{hasher.hexdigest()}"
+        whole.add_piece(chunks[-1])
+    digest = whole.format_digest()
     if expected not in {None, digest}:
         detail = f"the bytes have the digest {digest}"
         raise Refused("digest-differs", detail, field="digest", fix="send the bytes again")
@@ -83,8 +105,14 @@ class ChunkList(BaseModel):
 
     size: Annotated[int, Field(ge=0)]
     """Bytes of the whole."""
-    chunks: tuple[Annotated[Digest, Field(pattern=SHA256_PATTERN)], ...]
+    chunks: tuple[Annotated[Digest, Field(pattern=DIGEST_PATTERN)], ...]
     """Digests of the chunks, in order."""
+    sealed_of: str | None = None
+    """The name of the leaves that the chunks are sealed under; None if they are not."""
+
+    def encode(self) -> bytes:
+        """Return the list as it is stored."""
+        return self.model_dump_json(exclude_none=True).encode()
 
 
 def parse_chunk_list(digest: Digest, stored: bytes) -> ChunkList:

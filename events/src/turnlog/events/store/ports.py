@@ -287,6 +287,22 @@ class MediaStore(Protocol):
         """Store an item whose bytes have arrived and are accepted, as `put_media` does."""
         ...
 
+    async def seal_received(
+        self, tenant: str, received: ReceivedMedia, leaves: LeafSets
+    ) -> tuple[Digest, ReceivedMedia]:
+        """Return the keyed digest of an item of a turn, and the item as it is stored sealed.
+
+        Raises `KeyringMissing` without a keyring.
+        """
+        ...
+
+    async def seal_upload(self, tenant: str, received: ReceivedMedia) -> ReceivedMedia:
+        """Return an item as it is stored before there is a turn.
+
+        Where uploads are sealed it has a name, and is found by its digest nevertheless.
+        """
+        ...
+
     async def get_media(self, tenant: str, digest: Digest) -> bytes:
         """Return the bytes of a media item.
 

@@ -6,7 +6,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from turnlog.events.content import Digest
-from turnlog.events.errors import AlteredMedia, Corrupt
+from turnlog.events.errors import AlteredMedia, Corrupt, KeysErased
 from turnlog.events.store.ports import MediaStore
 from turnlog.projections.audit.verify.audit_findings import AuditFinding
 from turnlog.projections.audit.verify.verification_report import VerificationReport
@@ -32,11 +32,16 @@ class MediaVerification:
 
 
 async def _find_fault(store: MediaStore, tenant: str, digest: Digest) -> Corrupt | None:
-    """Read an item to its end, a chunk at a time; return what is wrong with it."""
+    """Read an item to its end, a chunk at a time; return what is wrong with it.
+
+    Nothing is wrong with one whose keys were removed.
+    """
     try:
         async with aclosing(store.stream_media(tenant, digest)) as chunks:
             async for _ in chunks:
                 pass
+    except KeysErased:
+        return None
     except Corrupt as fault:
         return fault
     return None

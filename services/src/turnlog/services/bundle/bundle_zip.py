@@ -157,6 +157,7 @@ async def export_zip(source: ExportSource) -> AsyncGenerator[bytes]:
         for digest in (each for each in media if each not in named):
             with suppress(Corrupt):  # The verifier says that it is missing.
                 data = await source.records.load_media(tenant, digest)
+                blob_keys |= await source.records.load_digest_keys(tenant, (digest,))
                 await run_in_thread(partial(_write_media, archive, digest, data))
             yield drain.pop_bytes()
         listed = _build_bundle_list(

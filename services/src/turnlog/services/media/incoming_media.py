@@ -11,7 +11,8 @@ from functools import partial
 from typing import Final
 
 from turnlog.events.model.content_parts import MAX_MEDIA_BYTES, TEXT_TYPE, MediaPart
-from turnlog.events.store.media_chunks import iterate_bytes
+from turnlog.events.seals.leaf_sets import LeafSets
+from turnlog.events.store.media_chunks import StoredMedia, iterate_bytes, receive_media
 from turnlog.events.store.ports import MediaStore
 from turnlog.services.media.media_facts import inspect_media
 from turnlog.services.media.media_types import find_media_kind
@@ -45,11 +46,26 @@ def measure_decoded(encoded: str) -> int:
     return len(encoded) // 4 * 3 - encoded[-2:].count("=")
 
 
+async def put_turn_media(
+    store: MediaStore, tenant: str, data: bytes, leaves: LeafSets | None, *, most_bytes: int
+) -> StoredMedia:
+    """Store what belongs to a turn, sealed under its keys unless they are None.
+
+    The digest of a sealed item is keyed. Raises as `MediaStore.put_media` does.
+    """
+    if leaves is None:
+        return await store.put_media(tenant, iterate_bytes(data), most_bytes=most_bytes)
+    received = await receive_media(iterate_bytes(data), most_bytes=most_bytes, expected=None)
+    digest, sealed = await store.seal_received(tenant, received, leaves)
+    await store.put_received(tenant, sealed)
+    return StoredMedia(digest, len(data))
+
+
 async def store_incoming_media(
-    store: MediaStore, tenant: str, media: IncomingMedia, at: int
+    store: MediaStore, tenant: str, media: IncomingMedia, at: int, leaves: LeafSets | None
 ) -> MediaPart:
-    """Store media and return its part, which stands in a text at `at`."""
-    stored = await store.put_media(tenant, iterate_bytes(media.data), most_bytes=MAX_MEDIA_BYTES)
+    """Store media of a turn and return its part, which stands in a text at `at`."""
+    stored = await put_turn_media(store, tenant, media.data, leaves, most_bytes=MAX_MEDIA_BYTES)
     found, facts = await run_text_work(partial(inspect_media, media.data), len(media.data))
     # Any text is `text/plain` by its bytes; what its sender calls it says more.
     media_type = media.media_type if found is None or found == TEXT_TYPE else found

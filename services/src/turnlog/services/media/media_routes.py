@@ -10,7 +10,7 @@ from starlette.responses import StreamingResponse
 from turnlog.contract import api_paths
 from turnlog.contract.api_paths import format_path
 from turnlog.contract.turn_payloads import StoredBlobView
-from turnlog.events.content import SHA256_PATTERN
+from turnlog.events.content import DIGEST_PATTERN, SHA256_PATTERN
 from turnlog.events.errors import Refused
 from turnlog.events.model.content_parts import TEXT_TYPE
 from turnlog.services.http.request_tenant import RequestTenant
@@ -54,7 +54,11 @@ async def get_media(request: Request) -> MediaUseCases:
 Media = Annotated[MediaUseCases, Depends(get_media)]
 
 BlobPath = Annotated[
-    str, Path(pattern=SHA256_PATTERN, description="The digest of the bytes, `sha256:` and 64 hex.")
+    str,
+    Path(
+        pattern=DIGEST_PATTERN,
+        description="The digest of the bytes, `sha256:` or `hmac-sha256:` and 64 hex.",
+    ),
 ]
 
 AnnouncedDigest = Annotated[

@@ -11,8 +11,8 @@ from typing import Final
 
 from turnlog.contract.turn_payloads import StoredBlobView
 from turnlog.events.content import Digest
-from turnlog.events.errors import AlteredMedia, Corrupt, Refused, TooLarge
-from turnlog.events.store.media_chunks import iterate_bytes
+from turnlog.events.errors import AlteredMedia, Corrupt, KeysErased, Refused, TooLarge
+from turnlog.events.store.media_chunks import iterate_bytes, receive_media
 from turnlog.events.store.ports import MediaStore
 from turnlog.services.media.media_types import (
     UNSPECIFIED_TYPE,
@@ -81,12 +81,15 @@ class MediaUseCases:
             aclosing(self._limit_time(self._collect(tenant, pieces, announced))) as collected,
             aclosing(typed.check_pieces(collected)) as checked,
         ):
-            stored = await self.store.put_media(
-                tenant, checked, most_bytes=self.most_bytes, expected=announced.digest
+            # Read before anything else is awaited: what a connection brought is lost with it.
+            received = await receive_media(
+                checked, most_bytes=self.most_bytes, expected=announced.digest
             )
+            sealed = await self.store.seal_upload(tenant, received)
+            await self.store.put_received(tenant, sealed)
         return StoredBlobView(
-            digest=stored.digest,
-            size=stored.size,
+            digest=received.item.digest,
+            size=received.item.size,
             media_type=typed.media_type or UNSPECIFIED_TYPE,
         )
 
@@ -170,7 +173,11 @@ class MediaUseCases:
             detail = "there is no picture, recording or file of this digest"
             raise Refused("unknown-blob", detail, field="digest")
         chunks = self.store.stream_media(tenant, digest)
-        first = await anext(chunks, b"")
+        try:
+            first = await anext(chunks, b"")
+        except KeysErased as erased:
+            detail = "what was said in its turn was erased"
+            raise Refused("unknown-blob", detail, field="digest") from erased
         item = StoredBlobView(
             digest=digest,
             size=found.size,

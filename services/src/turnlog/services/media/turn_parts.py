@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import chain, repeat
 from typing import Final
@@ -29,9 +29,11 @@ from turnlog.contract.session_requests import (
 from turnlog.events.content import Digest, compute_digest
 from turnlog.events.errors import AlteredMedia, Corrupt, Refused, TooLarge
 from turnlog.events.model.content_parts import MediaKind, MediaPart
-from turnlog.events.store.media_chunks import iterate_bytes
+from turnlog.events.seals.leaf_sets import LeafSets
+from turnlog.events.store.media_chunks import iterate_bytes, receive_media
 from turnlog.events.store.ports import MediaStore
 from turnlog.projections.blueprint.sent_names import quote_sent_name
+from turnlog.services.media.incoming_media import put_turn_media
 from turnlog.services.media.media_facts import MediaFacts, inspect_media
 from turnlog.services.media.media_types import (
     MEDIA_TYPES,
@@ -60,8 +62,8 @@ class SubmittedParts:
     """The request with the text of all parts, `PLACEHOLDER` in place of the others, by digest."""
     parts: tuple[MediaPart, ...] = ()
     """What the event of the turn has of them, without their places in the text."""
-    unstored: tuple[bytes, ...] = ()
-    """The bytes that the request brought."""
+    unstored: Mapping[Digest, bytes] = field(default_factory=dict[Digest, bytes], repr=False)
+    """The bytes that the request brought, by their digests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,22 +97,54 @@ class TurnPartsIntake:
             raise Refused("given-twice", detail, field="parts", fix=fix)
         text, sent = _join_parts(form.parts)
         parts: list[MediaPart] = []
-        unstored: list[bytes] = []
+        unstored: dict[Digest, bytes] = {}
         for each in sent:
             data = await self._read_bytes(tenant, each)
             parts.append(await _inspect_part(each, data))
             self._check_total(parts)
-            unstored += [data] if each.digest is None else []
+            if each.digest is None:
+                unstored[parts[-1].digest] = data
         named = [
             MediaPartInput(type=part.kind, digest=part.digest, name=part.name) for part in parts
         ]
         named_form = form.model_copy(update={"text": text, "parts": named or None})
-        return SubmittedParts(form=named_form, parts=tuple(parts), unstored=tuple(unstored))
+        return SubmittedParts(form=named_form, parts=tuple(parts), unstored=unstored)
 
-    async def store_parts(self, tenant: str, submitted: SubmittedParts) -> None:
-        """Store the bytes that a turn brought."""
-        for data in submitted.unstored:
-            await self.store.put_media(tenant, iterate_bytes(data), most_bytes=self.most_bytes)
+    async def seal_parts(
+        self, tenant: str, submitted: SubmittedParts, leaves: LeafSets | None
+    ) -> tuple[MediaPart, ...]:
+        """Return the parts as the event of a turn names them that is sealed under these keys.
+
+        Their digests are keyed then, and nothing is stored yet. None are the keys of a plain one.
+        """
+        if leaves is None:
+            return submitted.parts
+        sealed = list[MediaPart]()
+        for part in submitted.parts:
+            data = await self._load_part(tenant, submitted, part)
+            received = await receive_media(
+                iterate_bytes(data), most_bytes=self.most_bytes, expected=None
+            )
+            digest, _ = await self.store.seal_received(tenant, received, leaves)
+            sealed.append(part.model_copy(update={"digest": digest}))
+        return tuple(sealed)
+
+    async def store_parts(
+        self, tenant: str, submitted: SubmittedParts, leaves: LeafSets | None
+    ) -> None:
+        """Store the bytes that a turn brought; sealed under its keys, those that it named too."""
+        put = partial(put_turn_media, self.store, tenant, most_bytes=self.most_bytes)
+        if leaves is None:
+            for data in submitted.unstored.values():
+                await put(data, None)
+            return
+        for part in submitted.parts:
+            await put(await self._load_part(tenant, submitted, part), leaves)
+
+    async def _load_part(self, tenant: str, submitted: SubmittedParts, part: MediaPart) -> bytes:
+        """Return the bytes of a part, which may be too many to hold those of all parts."""
+        brought = submitted.unstored.get(part.digest)
+        return brought or await self.store.get_media(tenant, part.digest)
 
     def _check_total(self, parts: Sequence[MediaPart]) -> None:
         total, most = sum(part.size for part in parts), MAX_TOTAL_FACTOR * self.most_bytes

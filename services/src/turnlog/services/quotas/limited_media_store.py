@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterable
 from dataclasses import dataclass
 
 from turnlog.events.content import Digest
+from turnlog.events.seals.leaf_sets import LeafSets
 from turnlog.events.store.media_chunks import ReceivedMedia, StoredMedia, receive_media
 from turnlog.events.store.ports import MediaStore
 from turnlog.services.quotas.media_limit_service import MediaLimitService
@@ -44,6 +45,16 @@ class LimitedMediaStore:
         stored = await self.store.put_received(tenant, received)
         await self.limits.settle_item(tenant, stored.digest, is_stored=True)
         return stored
+
+    async def seal_received(
+        self, tenant: str, received: ReceivedMedia, leaves: LeafSets
+    ) -> tuple[Digest, ReceivedMedia]:
+        """See `MediaStore.seal_received`."""
+        return await self.store.seal_received(tenant, received, leaves)
+
+    async def seal_upload(self, tenant: str, received: ReceivedMedia) -> ReceivedMedia:
+        """See `MediaStore.seal_upload`."""
+        return await self.store.seal_upload(tenant, received)
 
     async def get_media(self, tenant: str, digest: Digest) -> bytes:
         """See `MediaStore.get_media`."""

@@ -199,11 +199,12 @@ class CommandHandler:
         command: codec.CommandRef | None = None,
         *,
         expected_state: SessionState | None = None,
-        before_append: Callable[[], Awaitable[None]] | None = None,
+        before_append: Callable[[SessionState | None], Awaitable[None]] | None = None,
     ) -> CommandOutcome:
         """Carry out a command, or the one that `choose` returns, at most once for each key.
 
-        `before_append` runs once rules and quotas allow the events, perhaps more than once.
+        `before_append` gets the state that the events are decided on. It runs once rules and
+        quotas allow these, perhaps more than once.
         """
         quota = self.quotas.start_command(tenant, session, metadata) if self.quotas else None
 
@@ -213,7 +214,7 @@ class CommandHandler:
             if quota:
                 events = await quota.reserve_events(state, chosen, events)
             if events and before_append:
-                await before_append()
+                await before_append(state)
             return events
 
         try:

@@ -20,6 +20,7 @@ from turnlog.events.model.manifest import Manifest
 from turnlog.projections.knowledge.search_port import KnowledgeSearch
 from turnlog.projections.prompt.assemble import PlannedPrompt
 from turnlog.projections.session.next_call import has_used_rounds
+from turnlog.projections.session.rules.event_leaves import list_work_leaves
 from turnlog.projections.session.rules.outcome_commands import TurnUnroutable
 from turnlog.projections.tools.tool_aliases import list_model_names
 from turnlog.services.extensions.resolver_contract import ResolverFailure
@@ -227,8 +228,9 @@ class CallRunner:
         with self.tracing.start_chat_span(session, sent.attempt.call, request.model) as span:
             record_prompt(span, sent.manifest)
             try:
+                leaves = list_work_leaves(active.context.state, active.attempt.turn)
                 store = self.sessions.texts.media.store
-                media = AnswerMediaIntake(store, self.contexts.answer_room)
+                media = AnswerMediaIntake(store, self.contexts.answer_room, leaves)
                 finished = await active.stream_answer(sent, self.model, media)
             except (ModelFailure, SafetyCheckFailure) as failure:
                 record_failure(span, failure.code)

@@ -34,7 +34,7 @@ REQUEST_CODES: Final[Mapping[str, ErrorCode]] = {
         contains=("field",),
     ),
     "bad-digest": ErrorCode(
-        meaning="A digest is not `sha256:` and 64 hexadecimal digits.",
+        meaning="A digest is not `sha256:` or `hmac-sha256:` and 64 hexadecimal digits.",
         action="send a digest as Turnlog wrote it",
         contains=("field",),
     ),

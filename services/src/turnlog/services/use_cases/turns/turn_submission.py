@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
 
 from pydantic import JsonValue
 
@@ -13,6 +12,7 @@ from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused, TooLarge
 from turnlog.events.model.content_parts import MediaPart
 from turnlog.events.model.manifest import RequestDialect
+from turnlog.events.seals.leaf_sets import LeafSets
 from turnlog.projections.blueprint.media_tokens import count_media_tokens
 from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.blueprint.storable_json import check_json
@@ -27,6 +27,7 @@ from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.quotas.turn_bound import compute_turn_bound
 from turnlog.projections.session.commands import SubmitTurn
 from turnlog.projections.session.open_turn import NOTHING_KEPT, CutReply
+from turnlog.projections.session.rules.event_leaves import list_text_leaves
 from turnlog.projections.session.state import IdempotencyRecord, SessionState
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.command_handling.callers import Caller
@@ -122,11 +123,12 @@ class TurnSubmitter:
                 if request.role != "system":
                     settings = await self.tenants.load_settings(caller.tenant)
                     await admission.require_room(settings)
+                leaves = _list_part_leaves(state)
                 return await self._build_command(
                     tenant=caller.tenant,
                     state=state,
                     guarded=guarded,
-                    parts=submitted.parts,
+                    parts=await self.intake.seal_parts(caller.tenant, submitted, leaves),
                     user=user,
                 )
 
@@ -140,13 +142,16 @@ class TurnSubmitter:
     async def _append_turn(
         self, caller: Caller, session: str, choose: ChooseCommand, submitted: SubmittedParts
     ) -> TurnOnLog:
+        async def store_parts(state: SessionState | None) -> None:
+            await self.intake.store_parts(caller.tenant, submitted, _list_part_leaves(state))
+
         done = await self.command_handler.handle(
             caller.tenant,
             session,
             choose,
             caller.metadata,
             command=caller.command,
-            before_append=partial(self.intake.store_parts, caller.tenant, submitted),
+            before_append=store_parts,
         )
         turn, sequence = _find_submission(done)
         return TurnOnLog(done.state.session, turn, sequence, done.events)
@@ -204,6 +209,11 @@ class TurnSubmitter:
         if policies.second_submit != "interrupt":
             return NOTHING_KEPT
         return await self.cut_replies.read_cut_reply(state)
+
+
+def _list_part_leaves(state: SessionState | None) -> LeafSets | None:
+    """Return the keys of the parts of a session's next turn; None if it is not sealed."""
+    return list_text_leaves(state, state.submitted + 1) if state else None
 
 
 def _check_turn_inputs(

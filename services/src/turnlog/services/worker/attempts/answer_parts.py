@@ -13,6 +13,7 @@ from typing import Final
 import structlog
 
 from turnlog.events.model.content_parts import MAX_MEDIA_BYTES, MediaPart
+from turnlog.events.seals.leaf_sets import LeafSets
 from turnlog.events.storable_text import replace_unstorable
 from turnlog.events.store.ports import MediaStore
 from turnlog.projections.blueprint.storable_json import cut_text
@@ -44,6 +45,8 @@ class AnswerMediaIntake:
 
     store: MediaStore
     room: MediaRoom
+    leaves: LeafSets | None = None
+    """What the answer is sealed under; None in a session that is not sealed."""
 
     async def store_part(
         self, tenant: str, delta: MediaDelta, at: int, before: Sequence[MediaPart]
@@ -61,7 +64,9 @@ class AnswerMediaIntake:
         with self.room.open_share() as share:
             await share.reserve(characters)
             media = await run_text_work(partial(_decode_media, delta), characters)
-            return await store_incoming_media(self.store, tenant, media, at)
+            return await store_incoming_media(
+                store=self.store, tenant=tenant, media=media, at=at, leaves=self.leaves
+            )
 
 
 def format_unstored_line(delta: MediaDelta, reached: MediaLimitReached) -> str:

@@ -8,8 +8,8 @@ from turnlog.events.codec import MAX_EVENT_BYTES
 from turnlog.events.content import Digest
 from turnlog.events.model.tool_events import ToolReturned, WholeResult
 from turnlog.events.seals.leaf_sets import SEALED_BYTES, LeafSets
-from turnlog.events.store.media_chunks import iterate_bytes
 from turnlog.events.store.ports import BlobStore, MediaStore, TurnBlobStore
+from turnlog.services.media.incoming_media import put_turn_media
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,11 @@ class StoredResult:
 async def store_result(
     blobs: TurnBlobStore, media: MediaStore, tenant: str, text: str, leaves: LeafSets | None
 ) -> StoredResult:
-    """Store the text of a result, sealed under these keys if a message can hold it."""
+    """Store the text of a result, sealed under these keys unless they are None."""
     data = text.encode()
     if len(data) <= MAX_EVENT_BYTES - (SEALED_BYTES if leaves else 0):
         return StoredResult(await blobs.put_turn_blob(tenant, data, leaves), None)
-    stored = await media.put_media(tenant, iterate_bytes(data), most_bytes=len(data))
+    stored = await put_turn_media(media, tenant, data, leaves, most_bytes=len(data))
     return StoredResult(stored.digest, WholeResult(digest=stored.digest, size=stored.size))
 
 

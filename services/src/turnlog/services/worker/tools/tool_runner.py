@@ -334,7 +334,13 @@ class ToolRunner:
             result=stored.blob,
             characters=len(text),
             treatment=texts.treatment,
-            parts=await store_result_media(media, tenant, answered.media, texts.text.characters),
+            parts=await store_result_media(
+                store=media,
+                tenant=tenant,
+                media=answered.media,
+                at=texts.text.characters,
+                leaves=leaves,
+            ),
             whole=stored.whole,
         )
 
