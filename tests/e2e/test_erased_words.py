@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from tests.agent_programs.agent_service import answer_with_text
-from tests.e2e.test_sealed_sessions import list_files_with
+from tests.e2e.test_sealed_sessions import (
+    answer_with_picture,
+    list_files_with,
+    read_blob,
+    run_media_turn,
+    run_verifier,
+)
+from tests.services.media.media_samples import PNG
 from tests.support.processes.process_host import ProcessHost
 from tests.support.processes.turnlog_up import TurnlogUp, run_turnlog_up
 from tests.support.servers.openai_server import OpenAIServer
+from turnlog.services.bundle.bundle_unpacking import unpack_bundle
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
@@ -24,7 +34,9 @@ SECRET = "qvxsecret"
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def sealed_up(host: ProcessHost) -> AsyncIterator[TurnlogUp]:
-    async with run_turnlog_up(host, variables={"TURNLOG_SEALING": "on"}) as up:
+    async with run_turnlog_up(
+        host, variables={"TURNLOG_SEALING": "on", "TURNLOG_MODEL": "openai/heron"}
+    ) as up:
         yield up
 
 
@@ -73,6 +85,39 @@ async def test_erased_turn_is_in_no_file_and_no_answer_and_the_rest_reproduces(
     assert (report["verified"], report["reproduction"]) == (True, "erased"), report
     events = await service.get_json(f"/v1/sessions/{session}/events", stored="true")
     assert SECRET not in str(events)
+
+
+async def test_erased_picture_and_result_are_read_by_nobody_and_the_bundle_verifies(
+    sealed_up: TurnlogUp, provider: OpenAIServer, tmp_path: Path
+) -> None:
+    service = sealed_up.service
+    session = await service.open_session("assistant")
+    pictures = [PNG + f"{SECRET} {number}".encode() for number in range(2)]
+    for picture in pictures:
+        provider.queue_behaviours(answer_with_picture("Here.", picture))
+        part = {"type": "image", "data": b64encode(picture).decode()}
+        await run_media_turn(sealed_up, session, part)
+    turns = (await service.get_json(f"/v1/sessions/{session}/history"))["turns"]
+    digests = [(turn["parts"][0]["digest"], turn["reply_parts"][0]["digest"]) for turn in turns]
+    assert {await read_blob(sealed_up, each) for each in digests[1]} == {pictures[1]}
+    receipt = await erase(sealed_up, session, turn=2)
+    assert receipt["status"] == "erased", receipt
+    for digest in digests[1]:
+        gone = await service.http.get(f"/v1/blobs/{digest}")
+        assert gone.json()["code"] == "unknown-blob", gone.text
+    assert {await read_blob(sealed_up, each) for each in digests[0]} == {pictures[0]}
+    provider.queue_behaviours(answer_with_text("Well."))
+    await service.run_turn(session, "And now?")
+    sent = str(provider.exchanges[-1].body)
+    held = [b64encode(each).decode() in sent for each in pictures]
+    assert held == [True, False]
+    report = await service.get_json(f"/v1/sessions/{session}/verify")
+    assert (report["verified"], report["reproduction"]) == (True, "erased"), report
+    exported = await service.http.get(f"/v1/sessions/{session}/export?format=bundle")
+    packed, folder = tmp_path / "bundle.zip", tmp_path / "bundle"
+    packed.write_bytes(exported.content)
+    unpack_bundle(packed, folder)
+    assert run_verifier(folder) == (6, "UNWITNESSED")
 
 
 async def test_erased_session_has_no_words_left_and_its_forks_have_none_either(

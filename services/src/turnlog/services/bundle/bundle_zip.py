@@ -34,6 +34,7 @@ from turnlog.projections.audit.export.bundle_format import (
     build_blob_path,
     build_session_path,
 )
+from turnlog.projections.audit.record.erasure_reach import is_closed
 from turnlog.projections.audit.record.session_replay import (
     collect_blob_digests,
     collect_media_digests,
@@ -140,8 +141,8 @@ async def export_zip(source: ExportSource) -> AsyncGenerator[bytes]:
                 async for page in one.iterate_pages():
                     await run_in_thread(partial(_write_lines, lines, page))
                     events.add_page(page)
-                    named |= dict.fromkeys(collect_blob_digests(_filter_decoded(page)))
-                    media |= dict.fromkeys(collect_media_digests(_filter_decoded(page)))
+                    named |= dict.fromkeys(collect_blob_digests(_filter_readable(page)))
+                    media |= dict.fromkeys(collect_media_digests(_filter_readable(page)))
                     yield drain.pop_bytes()
             bundled[session] = events.describe_session(session)
             opened = {*bundled, *(each.key[1] for each in pending)}
@@ -199,6 +200,11 @@ def _split_digests(digests: Sequence[Digest]) -> Iterator[tuple[Digest, ...]]:
 
 def _filter_decoded(page: Sequence[PagedEvent]) -> Iterator[RecordedEvent]:
     return (each for each in page if not isinstance(each, UndecodablePagedEvent))
+
+
+def _filter_readable(page: Sequence[PagedEvent]) -> Iterator[RecordedEvent]:
+    """Yield the events whose words are not erased; what the others name is erased too."""
+    return (each for each in _filter_decoded(page) if not is_closed(each))
 
 
 def _build_bundle_list(

@@ -54,6 +54,11 @@ class MediaReader:
                 raise TooLarge("the media of the prompt", size, most_bytes)
         return found
 
+    def forget_media(self) -> None:
+        """Drop all media, since some of them were erased; the others are read again."""
+        self._cached.clear()
+        self._byte_count = 0
+
     async def _read(self, tenant: str, digest: Digest) -> bytes:
         key = tenant, digest
         if (cached := self._cached.get(key)) is not None:

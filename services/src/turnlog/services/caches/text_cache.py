@@ -117,10 +117,11 @@ class TextReader:
     """The latest calls that were read, by tenant and stream position."""
 
     def forget_texts(self) -> None:
-        """Drop all texts, since some of them were erased; the others are read again."""
+        """Drop all texts and media, since some of them were erased; the others are read again."""
         self.event_texts.clear()
         self.blob_texts.clear()
         self.earlier_calls.clear()
+        self.media.forget_media()
 
     async def fetch_texts(self, tenant: str, needs: PromptNeeds) -> PromptTexts:
         """Return every text that a call needs; raise `Corrupt` when one cannot be read."""
