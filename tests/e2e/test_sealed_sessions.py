@@ -23,15 +23,16 @@ from tests.agent_programs.agent_service import (
 from tests.agent_programs.shipped.test_odd_answers import build_frames
 from tests.services.media.media_samples import PNG
 from tests.support.processes.live_service import TENANT
-from tests.support.processes.process_host import ProcessHost
+from tests.support.processes.process_host import ProcessHost, run_turnlog
 from tests.support.processes.turnlog_up import TurnlogUp, run_turnlog_up
 from tests.support.servers.model_behaviours import RawFrames
 from tests.support.servers.openai_server import OpenAIServer
 from turnlog.events.content import PlainText, compute_digest
 from turnlog.events.errors import KeyringMissing
-from turnlog.events.jetstream.jetstream_client import build_client
+from turnlog.events.jetstream.jetstream_client import add_keys, build_client
 from turnlog.events.model.memory_events import HistorySummarised
 from turnlog.events.model.tool_events import ToolReturned
+from turnlog.events.seals.keyrings import parse_keyring
 from turnlog.projections.audit.export.bundle_format import build_blob_path
 from turnlog.services.bundle.bundle_unpacking import unpack_bundle
 from turnlog.services.seals.keyring_files import KEYRING_FILE
@@ -344,6 +345,56 @@ def run_verifier(folder: Path) -> tuple[int, str]:
     words = [sys.executable, "-I", "verify.py"]
     done = run(words, cwd=folder, capture_output=True, check=False, text=True)
     return done.returncode, done.stdout.splitlines()[-1]
+
+
+async def run_keyring(up: TurnlogUp, *words: str) -> dict[str, Any]:
+    """Run a command on the keyring of a service, and return what it prints as JSON."""
+    folder = str(up.ready_file.parent)
+    code, printed, errors = await run_turnlog("keyring", *words, "--data-dir", folder, "-o", "json")
+    assert code == 0, errors
+    answer: dict[str, Any] = json.loads(printed)
+    return answer
+
+
+async def test_generation_is_added_and_retired_while_a_service_runs(
+    sealed_up: TurnlogUp, provider: OpenAIServer
+) -> None:
+    service, file = sealed_up.service, sealed_up.ready_file.parent / KEYRING_FILE
+    early = await run_tool_session(sealed_up, provider)
+    before = parse_keyring(file.read_text())
+    assert (await run_keyring(sealed_up, "rotate"))["generation"] == 2
+    later = await service.open_session("uderia")
+    (opened, *_) = (await service.get_json(f"/v1/sessions/{later}/events"))["events"]
+    assert opened["data"]["sealed_under"] == 2
+    status = await run_keyring(sealed_up, "status")
+    first, second = status["generations"]
+    assert (first["records"], second["records"], status["newest"]) == (first["records"], 1, 2)
+    assert first["records"] > 0
+
+    retired = await run_keyring(sealed_up, "retire", "1")
+    assert (retired["rewrapped"], retired["removed"], retired["unfit"]) == (
+        first["records"],
+        True,
+        [],
+    )
+    assert 1 not in parse_keyring(file.read_text()).keys
+    provider.queue_behaviours(answer_with_plan(), answer_with_text(f"{MARKER} late reply"))
+    await service.run_turn(early, f"{MARKER} late question")
+    await require_verified(sealed_up, early)
+    # Who has nothing in memory reads it with what is left of the keyring, and not with the old one.
+    connection = replace(service.nats.connection, keys=None)
+    left = build_client(add_keys(connection, parse_keyring(file.read_text())))
+    last = await left.log.read_last_event(TENANT, early)
+    assert last is not None
+    history = await left.log.read_range(TENANT, early, None, last)
+    assert any("late question" in str(each.event) for each in history)
+    with pytest.raises(KeyringMissing):
+        await build_client(add_keys(connection, before)).log.read_last_event(TENANT, early)
+    code, printed, _ = await run_turnlog(
+        "keyring", "retire", "1", "--data-dir", str(sealed_up.ready_file.parent)
+    )
+    assert code == 0
+    assert "no back-up of KEYS made before opens now" in printed
 
 
 async def test_reader_without_the_keyring_says_which_setting_it_lacks(

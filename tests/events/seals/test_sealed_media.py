@@ -14,6 +14,7 @@ from turnlog.events.errors import AlteredMedia, KeyringMissing, KeysErased, Refu
 from turnlog.events.jetstream.blob_store import JetStreamMediaStore
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_client
 from turnlog.events.jetstream.js_api import PublishAck, request_json
+from turnlog.events.jetstream.session_keys import parse_record
 from turnlog.events.jetstream.stream_setup import StreamOptions
 from turnlog.events.seals.key_tree import KeyTree
 from turnlog.events.store.media_chunks import (
@@ -115,7 +116,7 @@ async def test_picture_is_gone_with_the_leaf_of_its_turn_and_those_of_other_turn
     js = client.connection.nc.jetstream()
     record = (await js.get_last_msg(KEYS_STREAM, build_key_subject(fresh_tenant, "s"))).data
     assert record is not None
-    keys = KEYRING.unwrap_keys(fresh_tenant, 1, record.removeprefix(b"turnlog-keys 1 1\n"))
+    keys = await KEYRING.unwrap_keys(fresh_tenant, parse_record("s", record))
     await store_tree(client, fresh_tenant, KeyTree.decode(keys).remove_leaves(WORK))
     reader = open_again(client, KEYRING)
     with pytest.raises(KeysErased):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -24,11 +24,12 @@ from turnlog.events.jetstream.jetstream_client import (
 )
 from turnlog.events.jetstream.js_api import PublishAck, request_json
 from turnlog.events.jetstream.nats_connection import require_keys
+from turnlog.events.jetstream.session_keys import SessionKeys, parse_record
 from turnlog.events.jetstream.stream_setup import StreamOptions
 from turnlog.events.model.turn_events import TurnSubmitted
 from turnlog.events.seals.key_ports import SealingKeys
 from turnlog.events.seals.key_tree import KeyTree, get_text_leaf
-from turnlog.events.seals.keyrings import StaticKeyring
+from turnlog.events.seals.keyrings import StaticKeyring, WrappedKeys
 from turnlog.events.subjects import KEYS_STREAM, build_blob_subject, build_key_subject
 from turnlog.events.testing import make_drafts
 from turnlog.services.platform.nats_server import NatsServer
@@ -77,7 +78,7 @@ async def append_sealed(
 
 async def store_tree(client: JetStreamClient, tenant: str, tree: KeyTree) -> None:
     """Store a later record of a session, as erasing does."""
-    stored = b"turnlog-keys 1 1\n" + KEYRING.wrap_keys(tenant, 1, tree.encode())
+    stored = b"turnlog-keys 1 1\n" + (await KEYRING.wrap_keys(tenant, tree.encode())).wrapped
     await request_json(client.connection, build_key_subject(tenant, "s"), PublishAck, stored)
 
 
@@ -111,6 +112,41 @@ async def test_session_has_one_record_whoever_creates_it(
     )).data  # fmt: skip
     assert stored is not None
     assert len(stored) < 80
+
+
+@dataclass(slots=True)
+class ChangingKeyring:
+    """A keyring that gets a generation as soon as it has wrapped under the one before it."""
+
+    current: StaticKeyring
+
+    async def find_generation(self) -> int:
+        return await self.current.find_generation()
+
+    async def wrap_keys(self, tenant: str, keys: bytes) -> WrappedKeys:
+        wrapped = await self.current.wrap_keys(tenant, keys)
+        self.current = StaticKeyring({1: bytes(32), 2: bytes(32)})
+        return wrapped
+
+    async def unwrap_keys(self, tenant: str, keys: WrappedKeys) -> bytes:
+        return await self.current.unwrap_keys(tenant, keys)
+
+
+async def test_record_that_is_stored_while_a_generation_is_added_ends_up_under_it(
+    client: JetStreamClient, fresh_tenant: str
+) -> None:
+    keys = SessionKeys(connection=client.connection, keyring=ChangingKeyring(KEYRING))
+    assert await keys.create_record(fresh_tenant, "s") == 2
+    js = client.connection.nc.jetstream()
+    stored = (await js.get_last_msg(KEYS_STREAM, build_key_subject(fresh_tenant, "s"))).data
+    assert stored is not None
+    later = StaticKeyring({2: bytes(32)})
+    assert await later.unwrap_keys(fresh_tenant, parse_record("s", stored))
+    # Who had created it goes on with the same keys.
+    leaves = {"s": frozenset({0})}
+    opened = SessionKeys(connection=client.connection, keyring=later)
+    digests = [await each.compute_digest(fresh_tenant, leaves, b"a") for each in (keys, opened)]
+    assert digests[0] == digests[1]
 
 
 async def test_every_way_to_read_has_the_words_with_the_keyring_and_says_so_without(
@@ -154,7 +190,7 @@ async def test_keys_that_were_removed_leave_erased_texts_and_everything_else_ope
     js = client.connection.nc.jetstream()
     record = (await js.get_last_msg(KEYS_STREAM, build_key_subject(fresh_tenant, "s"))).data
     assert record is not None
-    keys = KEYRING.unwrap_keys(fresh_tenant, 1, record.removeprefix(b"turnlog-keys 1 1\n"))
+    keys = await KEYRING.unwrap_keys(fresh_tenant, parse_record("s", record))
     await store_tree(client, fresh_tenant, KeyTree.decode(keys).remove_leaves([get_text_leaf(2)]))
     assert await read_texts(open_again(client, KEYRING), fresh_tenant) == [
         PlainText(text="first"),

@@ -7,28 +7,36 @@ from pathlib import Path
 import pytest
 
 from turnlog.events.errors import Refused
-from turnlog.events.seals.keyrings import parse_keyring
+from turnlog.events.seals.keyrings import KeyringUnfit, parse_keyring
 from turnlog.services.platform.process_settings import AllInOneSettings, WorkerSettings
 from turnlog.services.seals.keyring_files import (
     KEYRING_FILE,
+    add_generation,
     apply_directory_keyring,
     load_keyring,
+    lock_keyring,
+    remove_generations,
 )
 
 
-def test_data_directory_gets_a_keyring_for_its_owner_when_sealing_is_on(tmp_path: Path) -> None:
+async def test_data_directory_gets_a_keyring_for_its_owner_when_sealing_is_on(
+    tmp_path: Path,
+) -> None:
     settings = AllInOneSettings(data_dir=tmp_path)
     assert apply_directory_keyring(settings, creating=True) is settings
     sealing = AllInOneSettings(data_dir=tmp_path, sealing="on")
     assert apply_directory_keyring(sealing, creating=False).keyring is None
     made = apply_directory_keyring(sealing, creating=True)
     file = tmp_path / KEYRING_FILE
-    assert made.keyring == file
+    assert made.keyring == str(file)
     assert file.stat().st_mode & 0o777 == 0o600
     assert apply_directory_keyring(sealing, creating=True) == made
     # Sealed sessions are read also where new ones are not sealed any more.
     reading = apply_directory_keyring(settings, creating=False)
-    assert load_keyring(reading) == load_keyring(made) == parse_keyring(file.read_text())
+    found = load_keyring(reading)
+    assert found is not None
+    written = parse_keyring(file.read_text())
+    assert await found.unwrap_keys("a", await written.wrap_keys("a", b"keys")) == b"keys"
 
 
 def test_sealing_without_a_keyring_or_with_a_broken_one_is_refused(tmp_path: Path) -> None:
@@ -44,15 +52,37 @@ def test_sealing_without_a_keyring_or_with_a_broken_one_is_refused(tmp_path: Pat
     ):
         file.write_text(text)
         with pytest.raises(Refused, match=reason):
-            load_keyring(WorkerSettings(keyring=file))
+            load_keyring(WorkerSettings(keyring=str(file)))
     with pytest.raises(Refused, match="No such file"):
-        load_keyring(WorkerSettings(keyring=tmp_path / "missing"))
+        load_keyring(WorkerSettings(keyring=str(tmp_path / "missing")))
 
 
-def test_keys_are_wrapped_under_the_newest_generation_and_apart_for_each_tenant() -> None:
+async def test_file_gets_generations_and_loses_early_ones_and_keeps_its_comments(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "keyring"
+    file.write_text(f"# ours\n1 {'0' * 64}\n3 {'2' * 64}\n\n7 {'1' * 64}")
+    before = parse_keyring(file.read_text()).keys
+    with lock_keyring(file) as keyring:
+        assert add_generation(file) == 8
+        with pytest.raises(Refused, match="another command is changing"), lock_keyring(file):
+            pass
+        assert keyring.keys == before
+    assert file.stat().st_mode & 0o777 == 0o600
+    remove_generations(file, 3)
+    after = parse_keyring(file.read_text()).keys
+    assert (sorted(after), after[7]) == ([7, 8], before[7])
+    assert file.read_text().startswith("# ours\n\n7 ")
+    assert len({*after.values()}) == 2
+
+
+async def test_keys_are_wrapped_under_the_newest_generation_and_apart_for_each_tenant() -> None:
     keyring = parse_keyring(f"1 {'0' * 64}\n2 {'1' * 64}\n")
-    assert keyring.generation == 2
-    wrapped = keyring.wrap_keys("a", 2, b"keys of a session")
-    assert keyring.unwrap_keys("a", 2, wrapped) == b"keys of a session"
-    assert wrapped != keyring.wrap_keys("b", 2, b"keys of a session")
+    assert await keyring.find_generation() == 2
+    wrapped = await keyring.wrap_keys("a", b"keys of a session")
+    assert wrapped.generation == 2
+    assert await keyring.unwrap_keys("a", wrapped) == b"keys of a session"
+    assert wrapped != await keyring.wrap_keys("b", b"keys of a session")
+    with pytest.raises(KeyringUnfit):
+        await keyring.unwrap_keys("b", wrapped)
     assert "1111" not in repr(keyring)

@@ -17,7 +17,8 @@ from tests.support.processes.process_host import (
 )
 from tests.support.processes.turnlog_process import TurnlogProcess
 from tests.support.sessions.reproduction_checks import find_unreproducible_calls_on
-from turnlog.events.seals.keyrings import SealKeyring, parse_keyring
+from turnlog.events.seals.file_keyring import FileKeyring
+from turnlog.events.seals.keyrings import SealKeyring
 from turnlog.services.seals.keyring_files import KEYRING_FILE
 
 
@@ -30,10 +31,10 @@ class TurnlogUp:
     ready_file: Path
 
 
-def read_keyring(data_dir: Path) -> SealKeyring | None:
+def read_keyring(data_dir: Path) -> FileKeyring | None:
     """Return the keyring that a service has made in its data directory, if it seals."""
     file = data_dir / KEYRING_FILE
-    return parse_keyring(file.read_text()) if file.exists() else None
+    return FileKeyring.open(file) if file.exists() else None
 
 
 @asynccontextmanager
@@ -43,20 +44,21 @@ async def run_turnlog_up(
     output_file: Path | None = None,
     variables: Mapping[str, str] = NO_VARIABLES,
     address: str = "127.0.0.1:0",
+    keyring: SealKeyring | None = None,
 ) -> AsyncGenerator[TurnlogUp]:
     """Start `turnlog up` in the host's folder, wait until it accepts work, and stop it at the end.
 
     If the process still runs after the body, every recorded prompt must be reproducible from its
-    log.
+    log. That is read with `keyring`, or with the file that the service has made.
     """
     words = ("up", "--data-dir", str(host.folder / "data"), "--http", address)
     process = await host.start_process(*words, output_file=output_file, variables=variables)
     ready_file = host.folder / "data/ready.json"
     addresses = json.loads(await wait_for_file(ready_file, process))
     try:
-        keyring = read_keyring(host.folder / "data")
+        opening = keyring or read_keyring(host.folder / "data")
         async with connect_service(
-            addresses["http"], addresses["nats"], keyring=keyring
+            addresses["http"], addresses["nats"], keyring=opening
         ) as service:
             yield TurnlogUp(process, service, ready_file)
             if process.returncode is None:

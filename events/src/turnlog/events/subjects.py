@@ -226,3 +226,9 @@ def build_snapshot_subject(tenant: str, session: str, interval: int | None = Non
 def build_key_subject(tenant: str, session: str) -> str:
     """Return the subject of the record with the keys of a session."""
     return f"key.{validate_id(tenant, 'tenant')}.{validate_id(session, 'session')}"
+
+
+def parse_key_subject(subject: str) -> tuple[str, str]:
+    """Return tenant and session from the subject of a record of keys."""
+    _, tenant, session = subject.split(".")
+    return tenant, session

@@ -65,14 +65,16 @@ async def request_json(
     return reply_type.model_validate(answer)
 
 
-async def store_behind(connection: NatsConnection, subject: str, data: bytes, last: int) -> bool:
+async def store_behind(
+    connection: NatsConnection, subject: str, data: bytes, last: int
+) -> int | None:
     """Store a message behind a stream sequence of its subject, or as its first one behind 0.
 
-    Return False if another message is the last one.
+    Return its own stream sequence, or None if another message is the last one.
     """
     headers = {Header.EXPECTED_LAST_SUBJECT_SEQUENCE.value: str(last)}
     try:
-        await request_json(
+        stored = await request_json(
             connection=connection,
             subject=subject,
             reply_type=PublishAck,
@@ -82,8 +84,8 @@ async def store_behind(connection: NatsConnection, subject: str, data: bytes, la
     except JsApiError as denied:
         if denied.code != LAST_DIFFERS_CODE:
             raise
-        return False
-    return True
+        return None
+    return stored.seq
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

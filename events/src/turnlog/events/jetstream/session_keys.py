@@ -26,7 +26,7 @@ from pydantic import BaseModel
 from pydantic_core import to_json
 
 from turnlog.events.content import KEYED_DIGEST, Digest, compute_digest
-from turnlog.events.errors import Corrupt, KeysErased
+from turnlog.events.errors import Corrupt, KeysErased, Unavailable
 from turnlog.events.jetstream.direct_get import get_last_message, get_next_message
 from turnlog.events.jetstream.js_api import (
     IN_FLIGHT_CODE,
@@ -50,7 +50,7 @@ from turnlog.events.seals.key_tree import (
     LeafErased,
     derive_box_key,
 )
-from turnlog.events.seals.keyrings import KeyringUnfit, SealKeyring
+from turnlog.events.seals.keyrings import KeyringUnfit, SealKeyring, WrappedKeys
 from turnlog.events.seals.leaf_sets import (
     SEALED_TEXT,
     UPLOADS_ID,
@@ -101,6 +101,53 @@ class KeyRecord:
     """The generation that they are wrapped under."""
 
 
+def parse_record(session: str, stored: bytes) -> WrappedKeys:
+    """Return the keys of a stored record; raises `Corrupt` for one that is none."""
+    start = _RECORD.match(stored)
+    if start is None:
+        raise Corrupt(f"keys of session {session}", "they are no record of this release")
+    return WrappedKeys(int(start[1]), stored[start.end() :])
+
+
+async def store_record(
+    connection: NatsConnection,
+    keyring: SealKeyring,
+    owner: tuple[str, str],
+    keys: bytes,
+    behind: int = 0,
+) -> bytes | None:
+    """Store the keys of a tenant's session behind a stream sequence, or as the first ones behind 0.
+
+    Return the record as it is stored, or None if another one is the last.
+    """
+    subject = build_key_subject(*owner)
+    while True:
+        wrapped = await keyring.wrap_keys(owner[0], keys)
+        stored = b"turnlog-keys 1 %d\n" % wrapped.generation + wrapped.wrapped
+        sequence = await _store_behind_writers(connection, subject, stored, behind)
+        if sequence is None:
+            return None
+        # Whoever retires the generation has read past these keys if a new one came meanwhile.
+        if await keyring.find_generation() <= wrapped.generation:
+            return stored
+        behind = sequence
+
+
+async def _store_behind_writers(
+    connection: NatsConnection, subject: str, stored: bytes, behind: int
+) -> int | None:
+    """Store a message as `store_behind` does, and wait while another writer stores one."""
+    failures = 0
+    while True:
+        try:
+            return await store_behind(connection, subject, stored, behind)
+        except JsApiError as denied:
+            if denied.code != IN_FLIGHT_CODE:
+                raise
+            await wait_backoff(failures)
+            failures += 1
+
+
 @dataclass(frozen=True, slots=True)
 class _NoKey:
     """Why the key of a box is not there."""
@@ -135,53 +182,37 @@ class SessionKeys:
     async def create_record(self, tenant: str, session: str) -> int:
         """Store new keys for a session, unless it has some; return their generation."""
         tree = KeyTree.create(secrets.token_bytes(KEY_BYTES))
-        stored = self._encode_record(tenant, tree, self.keyring.generation)
-        subject = build_key_subject(tenant, session)
-        await self._store_first(subject, stored)
+        stored = await store_record(self.connection, self.keyring, (tenant, session), tree.encode())
+        if stored is not None:
+            generation = parse_record(session, stored).generation
+            return self._remember(tenant, session, KeyRecord(tree, generation)).generation
         record = await self.find_record(tenant, session)
         if record is None:
             raise Corrupt(f"keys of session {session}", "they were stored and are gone")
         return record.generation
 
-    async def _store_first(self, subject: str, stored: bytes) -> None:
-        """Store a record unless there is one, or another writer is about to store one."""
-        failures = 0
-        while True:
-            try:
-                await store_behind(self.connection, subject, stored, 0)
-            except JsApiError as denied:
-                if denied.code != IN_FLIGHT_CODE:
-                    raise
-                await wait_backoff(failures)
-                failures += 1
-            else:
-                return
-
     async def remove_leaves(
         self, tenant: str, session: str, leaves: frozenset[int] | None
     ) -> RemovedKeys:
         """See `SealingKeys.remove_leaves`."""
-        subject, failures = build_key_subject(tenant, session), 0
+        subject = build_key_subject(tenant, session)
         while True:
             found = await get_last_message(self.connection, KEYS_STREAM, subject, leader=True)
             if found is None:
                 raise Corrupt(f"keys of session {session}", "the record is missing")
-            record = self._decode_record(tenant, session, found.payload)
+            record = await self._decode_record(tenant, session, found.payload)
             left = EMPTY_TREE if leaves is None else record.tree.remove_leaves(leaves)
-            stored = found.payload
+            stored: bytes | None = found.payload
             if left.nodes != record.tree.nodes:
-                stored = self._encode_record(tenant, left, record.generation)
-                try:
-                    if not await store_behind(
-                        self.connection, subject, stored, found.stream_sequence
-                    ):
-                        continue
-                except JsApiError as denied:
-                    if denied.code != IN_FLIGHT_CODE:
-                        raise
-                    await wait_backoff(failures)
-                    failures += 1
-                    continue
+                stored = await store_record(
+                    connection=self.connection,
+                    keyring=self.keyring,
+                    owner=(tenant, session),
+                    keys=left.encode(),
+                    behind=found.stream_sequence,
+                )
+            if stored is None:
+                continue  # Another record is the last one now.
             await delete_earlier_records(self.connection, subject)
             self.forget_records(tenant, session)
             before, after = compute_digest(found.payload), compute_digest(stored)
@@ -232,23 +263,19 @@ class SessionKeys:
             found = await get_last_message(self.connection, KEYS_STREAM, subject, leader=True)
         if found is None:
             return None
-        record = self._decode_record(tenant, session, found.payload)
+        record = await self._decode_record(tenant, session, found.payload)
+        return self._remember(tenant, session, record)
+
+    def _remember(self, tenant: str, session: str, record: KeyRecord) -> KeyRecord:
         self._records[tenant, session] = record
         while len(self._records) > MAX_CACHED_RECORDS:
             self._records.popitem(last=False)
         return record
 
-    def _encode_record(self, tenant: str, tree: KeyTree, generation: int) -> bytes:
-        wrapped = self.keyring.wrap_keys(tenant, generation, tree.encode())
-        return b"turnlog-keys 1 %d\n" % generation + wrapped
-
-    def _decode_record(self, tenant: str, session: str, stored: bytes) -> KeyRecord:
-        start = _RECORD.match(stored)
-        if start is None:
-            raise Corrupt(f"keys of session {session}", "they are no record of this release")
-        generation = int(start[1])
-        keys = self.keyring.unwrap_keys(tenant, generation, stored[start.end() :])
-        return KeyRecord(KeyTree.decode(keys), generation)
+    async def _decode_record(self, tenant: str, session: str, stored: bytes) -> KeyRecord:
+        wrapped = parse_record(session, stored)
+        keys = await self.keyring.unwrap_keys(tenant, wrapped)
+        return KeyRecord(KeyTree.decode(keys), wrapped.generation)
 
     async def attach_key(self, stored: bytes) -> bytes:
         """Return stored bytes with the key of their box, if they are a sealed event."""
@@ -276,8 +303,11 @@ class SessionKeys:
         missing = iter(needed - self._records.keys())
         while page := list(islice(missing, MAX_KEY_REQUESTS)):
             # Whoever needs a record that cannot be read says so for its event.
-            found = (self.find_record(*each) for each in page)
-            await asyncio.gather(*found, return_exceptions=True)
+            requests = (self.find_record(*each) for each in page)
+            found = await asyncio.gather(*requests, return_exceptions=True)
+            # What cannot be reached is not waited for once more for each event.
+            if unreached := [each for each in found if isinstance(each, Unavailable)]:
+                raise unreached[0]
 
     async def _attach_box_key(self, stored: bytes, header: SealedHeader) -> bytes:
         try:

@@ -28,19 +28,31 @@ class KeyringUnfit(Corrupt):
     """The keyring of this process is not the one that these keys were wrapped under."""
 
 
+@dataclass(frozen=True, slots=True)
+class WrappedKeys:
+    """The keys of a session, wrapped."""
+
+    generation: int
+    """The generation that they are wrapped under."""
+    wrapped: bytes
+
+
 class SealKeyring(Protocol):
-    """Wraps the keys of sessions."""
+    """Wraps the keys of sessions.
 
-    @property
-    def generation(self) -> int:
-        """The newest generation, under which keys are wrapped."""
+    A keyring whose keys are elsewhere requests them there: each of these raises `Unavailable` while
+    that does not answer.
+    """
+
+    async def find_generation(self) -> int:
+        """Return the newest generation that this keyring knows of."""
         ...
 
-    def wrap_keys(self, tenant: str, generation: int, keys: bytes) -> bytes:
-        """Return keys wrapped under the key of a tenant in a generation."""
+    async def wrap_keys(self, tenant: str, keys: bytes) -> WrappedKeys:
+        """Return keys wrapped under the key of a tenant in the newest generation."""
         ...
 
-    def unwrap_keys(self, tenant: str, generation: int, wrapped: bytes) -> bytes:
+    async def unwrap_keys(self, tenant: str, keys: WrappedKeys) -> bytes:
         """Return what was wrapped; raises `KeyringUnfit` where this keyring cannot."""
         ...
 
@@ -52,22 +64,24 @@ class StaticKeyring:
     keys: Mapping[int, bytes] = field(repr=False)
     """Key by generation."""
 
-    @property
-    def generation(self) -> int:
-        """See `SealKeyring.generation`."""
+    async def find_generation(self) -> int:
+        """See `SealKeyring.find_generation`."""
         return max(self.keys)
 
-    def wrap_keys(self, tenant: str, generation: int, keys: bytes) -> bytes:
+    async def wrap_keys(self, tenant: str, keys: bytes) -> WrappedKeys:
         """See `SealKeyring.wrap_keys`."""
-        return aes_key_wrap_with_padding(self._derive_tenant_key(tenant, generation), keys)
+        newest = max(self.keys)
+        key = self._derive_tenant_key(tenant, newest)
+        return WrappedKeys(newest, aes_key_wrap_with_padding(key, keys))
 
-    def unwrap_keys(self, tenant: str, generation: int, wrapped: bytes) -> bytes:
+    async def unwrap_keys(self, tenant: str, keys: WrappedKeys) -> bytes:
         """See `SealKeyring.unwrap_keys`."""
-        key = self._derive_tenant_key(tenant, generation)
+        key = self._derive_tenant_key(tenant, keys.generation)
         try:
-            return aes_key_unwrap_with_padding(key, wrapped)
+            return aes_key_unwrap_with_padding(key, keys.wrapped)
         except InvalidUnwrap:
-            detail = f"its generation {generation} has another key than this record was made with"
+            which = f"generation {keys.generation}"
+            detail = f"its {which} has another key than this record was made with"
             raise KeyringUnfit("keyring", detail) from None
 
     def _derive_tenant_key(self, tenant: str, generation: int) -> bytes:

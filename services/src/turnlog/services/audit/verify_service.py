@@ -54,6 +54,7 @@ from turnlog.projections.audit.verify.signed_checkpoints import (
     AuditCheckpoint,
     build_checkpoint_heads,
 )
+from turnlog.projections.audit.verify.unopened_sessions import report_unopened
 from turnlog.projections.audit.verify.verdicts import NO_REPRODUCTIONS
 from turnlog.projections.audit.verify.verification_report import (
     ChildClaim,
@@ -276,7 +277,9 @@ class VerifyService:
             async for key, report in reports:
                 tally.add_report(report)
                 found = [(key, finding) for finding in report.findings]
-                found += families.add_report(key, report)
+                # One that could not be opened says nothing of its parent and its children.
+                if not any(each.check == "keyring" for each in report.findings):
+                    found += families.add_report(key, report)
                 for each in found:
                     if each not in reported:
                         tally.add_finding(*each)
@@ -393,6 +396,8 @@ class VerifyService:
         rows: SessionTotals | None,
         verifier: SessionVerifier,
     ) -> VerificationReport:
+        if unopened := report_unopened(stored):
+            return unopened
         report = await verifier.verify_stored(stored, self._load_blobs)
         report = await self._verify_media(report)
         return await self._compare_rows(session, report, rows)

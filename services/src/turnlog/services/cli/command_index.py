@@ -30,6 +30,7 @@ from turnlog.services.cli.commands import (
 )
 from turnlog.services.cli.erasures import erasure_commands
 from turnlog.services.cli.forecasts import forecast_commands
+from turnlog.services.cli.keyrings import keyring_commands
 from turnlog.services.cli.keys import key_commands
 from turnlog.services.cli.knowledge import knowledge_commands
 from turnlog.services.cli.overrides import override_commands
@@ -59,6 +60,7 @@ COMMAND_GROUPS: Final = {
     "quota": "Quotas: what users may use, and what is left.",
     "alerts": "Alerts: figures that are measured once a minute, and what is too high.",
     "keys": "Keys: who may sign in to the service, and what each may do.",
+    "keyring": "Keyring: what the keys of sealed sessions are wrapped under.",
     "accounts": "Accounts: services with the keys that this command line signs in with.",
     "tenants": "Tenants: what each may use of the installation.",
     "webhooks": "Webhooks: events that are delivered to addresses of your own.",
@@ -162,6 +164,9 @@ COMMAND_SECTIONS: Final = (
             CommandEntry("keys revoke", key_commands.revoke_key),
             CommandEntry("keys whoami", key_commands.show_principal),
             CommandEntry("keys nats", key_commands.write_nats_users),
+            CommandEntry("keyring status", keyring_commands.show_keyring),
+            CommandEntry("keyring rotate", keyring_commands.rotate_keyring),
+            CommandEntry("keyring retire", keyring_commands.retire_generation),
             CommandEntry("accounts add", account_commands.add_account),
             CommandEntry("accounts list", account_commands.list_accounts),
             CommandEntry("accounts remove", account_commands.remove_account),

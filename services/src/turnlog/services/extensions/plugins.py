@@ -1,4 +1,4 @@
-"""What packages register: sources, steps, checks, resolvers, tools, rerankers, embedders.
+"""What packages register: sources, steps, checks, resolvers, tools, rerankers, keyrings, embedders.
 
 A name that no package registers is refused before a session opens. Entry points are loaded only
 when they are used, so a broken package does not affect sessions that do without it.
@@ -14,6 +14,7 @@ from typing import Final, Protocol, cast
 from pydantic import JsonValue
 
 from turnlog.events.errors import Refused
+from turnlog.events.seals.keyrings import SealKeyring
 from turnlog.projections.blueprint.schema.blueprint_model import (
     Blueprint,
     list_retrieval_settings,
@@ -46,6 +47,8 @@ TOOL_GROUP: Final = "turnlog.tools"
 EMBEDDER_GROUP: Final = "turnlog.embedders"
 RERANKER_GROUP: Final = "turnlog.rerankers"
 
+KEYRING_GROUP: Final = "turnlog.keyrings"
+
 SafetyCheck = Callable[[str, JsonValue], str | Awaitable[str | None] | None]
 """Given a text and the rule's argument, return what is wrong with the text, or None.
 
@@ -61,6 +64,10 @@ Reranker = Callable[[str, Sequence[KnowledgeHit]], Sequence[float] | Awaitable[S
 
 It runs in the event loop of the worker, so one that waits or computes long is an `async def`.
 """
+
+
+KeyringFactory = Callable[[str, str | None], SealKeyring]
+"""Given the address in `TURNLOG_KEYRING` and the token, return a keyring, with no request yet."""
 
 
 class LayerSource(Protocol):
@@ -94,6 +101,11 @@ def load_step(name: str) -> ApplyRegisteredStep:
 def load_reranker(name: str) -> Reranker:
     """Load a reranker; raise `Refused` when no package registers it."""
     return cast("Reranker", load_entry_point(RERANKER_GROUP, name))
+
+
+def load_keyring_factory(name: str) -> KeyringFactory:
+    """Load what makes keyrings; raise `Refused` when no package registers it."""
+    return cast("KeyringFactory", load_entry_point(KEYRING_GROUP, name))
 
 
 def load_tool(name: str) -> ToolFunction:

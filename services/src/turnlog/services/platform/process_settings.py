@@ -238,10 +238,13 @@ class ProcessSettings(BaseSettings):
     sealing: Literal["on", "off"] = "off"
     """`on` seals new sessions: what people and models say is stored encrypted; it needs `keyring`.
     """
-    keyring: Path | None = None
+    keyring: Annotated[str, Field(min_length=1)] | None = None
     """File with the keys that those of sealed sessions are wrapped under, the same in all
-    processes; outside of the store, and never in its back-ups.
+    processes, outside of the store and never in its back-ups; or the address of a service that has
+    them, such as `vault+https://vault.example.org:8200/turnlog`.
     """
+    keyring_token: SecretStr | None = None
+    """Token that the service of the keyring asks for."""
     nats_monitor: MonitorList = ()
     """Monitoring addresses of all servers, `http://host:port`, where their fsync setting is read;
     no role depends on a single one.

@@ -8,12 +8,18 @@ from secrets import token_hex
 
 
 def write_private_file(path: Path, text: str) -> None:
-    """Write a file that only its owner may read, in place of one that is there."""
+    """Write a file that only its owner may read, in place of one that is there.
+
+    It survives a power loss once this returns.
+    """
     temporary = path.with_name(f"{path.name}.new")
     temporary.unlink(missing_ok=True)
     with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
     temporary.replace(path)
+    _sync_folder(path.parent)
 
 
 def create_file(file: Path, data: bytes, *, mode: int = 0o666) -> None:
@@ -32,7 +38,11 @@ def create_file(file: Path, data: bytes, *, mode: int = 0o666) -> None:
         file.hardlink_to(beside)
     finally:
         beside.unlink(missing_ok=True)
-    descriptor = os.open(file.parent, os.O_RDONLY)
+    _sync_folder(file.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -12,6 +12,7 @@ VerdictName = Literal["integrity", "completeness", "reproduction", "totals"]
 CheckName = Literal[
     "log",
     "stream",
+    "keyring",
     "sequence",
     "chain",
     "noted",
@@ -24,7 +25,7 @@ CheckName = Literal[
     "erasure",
     "totals",
 ]
-"""The check that made the finding."""
+"""The check that made the finding; `keyring` says that nothing could be checked without one."""
 
 
 ReproductionOutcome = Literal["reproduced", "failed", "unreproducible"]
@@ -43,6 +44,11 @@ class AuditFinding:
     """The sequence of the event at fault; None where it cannot be determined."""
     detail: str
     """What is wrong."""
+
+
+def list_failed_promises(findings: Iterable[AuditFinding]) -> set[VerdictName]:
+    """Return the promises that do not hold; one that could not be checked is none of them."""
+    return {finding.verdict for finding in findings if finding.check != "keyring"}
 
 
 def sort_findings(findings: Iterable[AuditFinding]) -> tuple[AuditFinding, ...]:

@@ -36,6 +36,7 @@ from turnlog.projections.audit.verify.audit_findings import (
     AuditFinding,
     CheckName,
     VerdictName,
+    list_failed_promises,
     sort_findings,
 )
 from turnlog.projections.audit.verify.child_checks import (
@@ -355,7 +356,7 @@ class VerificationTally:
         self.findings += 1
         if key:
             self.unsound.add(key)
-        self.against.add(finding.verdict)
+        self.against |= list_failed_promises((finding,))
 
     def add_report(self, report: VerificationReport) -> None:
         """Add the report of a session; its findings are counted by `add_finding`."""

@@ -20,7 +20,7 @@ from turnlog.events.model.turn_events import TurnQueued, TurnSubmitted
 from turnlog.projections.audit.record.event_queries import filter_by_type
 from turnlog.projections.audit.verify.audit_findings import (
     AuditFinding,
-    VerdictName,
+    list_failed_promises,
     sort_findings,
 )
 from turnlog.projections.audit.verify.verdicts import (
@@ -177,7 +177,7 @@ class VerificationReport:
     @property
     def verdicts(self) -> AuditVerdicts:
         """The verdict on each promise."""
-        against: set[VerdictName] = {finding.verdict for finding in self.findings}
+        against = list_failed_promises(self.findings)
         return build_verdicts(
             against, self.prompts, witnessed=self.witnessed, compared=self.compared
         )

@@ -44,8 +44,15 @@ INSTALLATION_CODES: Final[Mapping[str, ErrorCode]] = {
         status=None,
         contains=("field",),
     ),
+    "bad-generation": ErrorCode(
+        meaning="A generation cannot be retired: there is no later one to wrap with.",
+        action="`turnlog keyring status` lists them; add one with `turnlog keyring rotate`",
+        status=None,
+        exit_code=ExitCode.USAGE,
+        contains=("field",),
+    ),
     "bad-keyring": ErrorCode(
-        meaning="The file with the keyring is missing, or is none.",
+        meaning="The file with the keyring is missing or is none, or the address of one is.",
         action="restore it from where it is kept: without it nobody reads what was sealed",
         status=None,
         exit_code=ExitCode.USAGE,
@@ -150,6 +157,13 @@ INSTALLATION_CODES: Final[Mapping[str, ErrorCode]] = {
         action="name the file of the signing key; a missing one is created",
         status=None,
         exit_code=ExitCode.USAGE,
+        contains=("field",),
+    ),
+    "keyring-busy": ErrorCode(
+        meaning="Another command is changing the keyring.",
+        action="wait until it is done",
+        status=None,
+        exit_code=ExitCode.CONFLICT,
         contains=("field",),
     ),
     "no-keyring": ErrorCode(
@@ -261,6 +275,13 @@ INSTALLATION_CODES: Final[Mapping[str, ErrorCode]] = {
         meaning="No installed package registers such an embedder, or it has no such model.",
         action="install the package, or correct `TURNLOG_EMBEDDER`",
         retry="later",
+        contains=("field",),
+    ),
+    "unknown-keyring": ErrorCode(
+        meaning="No package registers the keyring that `TURNLOG_KEYRING` names.",
+        action="install its package, with the entry point group `turnlog.keyrings`",
+        status=None,
+        exit_code=ExitCode.USAGE,
         contains=("field",),
     ),
     "unknown-reranker": ErrorCode(

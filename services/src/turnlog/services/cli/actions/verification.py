@@ -6,7 +6,7 @@ bundle can alter that file too.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,11 +55,8 @@ async def print_verification(
     session: str | None,
     witness: AuditCheckpoint | None,
     output: OutputFormat,
-) -> bool:
-    """Verify a session, or the whole log if None, and print the result.
-
-    Return whether it is sound.
-    """
+) -> ExitCode:
+    """Verify a session, or the whole log if None, print the result, and return the exit code."""
     if session is None:
         return await _verify_log(service, witness, output)
     return await _verify_session(service, session, witness, output)
@@ -67,7 +64,7 @@ async def print_verification(
 
 async def _verify_session(
     service: ServiceClient, session: str, witness: AuditCheckpoint | None, output: OutputFormat
-) -> bool:
+) -> ExitCode:
     noted = witness.sessions.get(session) if witness else None
     if witness and noted is None:
         detail = f"the checkpoint of {witness.at} knows no session {session}"
@@ -75,12 +72,12 @@ async def _verify_session(
         raise Refused("unknown-session", detail, field="--checkpoint", fix=fix)
     found = await verify_session(service, session, noted)
     print_answer(found, render_session_verification(found), output)
-    return found.verified
+    return ExitCode.OK if found.verified else ExitCode.VERIFICATION_FAILED
 
 
 async def _verify_log(
     service: ServiceClient, witness: AuditCheckpoint | None, output: OutputFormat
-) -> bool:
+) -> ExitCode:
     findings: list[VerifyFindingLine] = []
     over: VerifySummaryLine | None = None
     with create_progress_bar() as bar:
@@ -94,7 +91,15 @@ async def _verify_log(
         print_json({**over.model_dump(mode="json"), "found": found})
     else:
         create_output_console().print(render_log_verification(over, findings))
-    return over.verified
+    return find_exit_code(findings)
+
+
+def find_exit_code(findings: Sequence[VerifyFindingLine]) -> ExitCode:
+    """Return the exit code of a verification; a keyring that is lacking is no fault of a record."""
+    if not findings:
+        return ExitCode.OK
+    is_lacking = all(each.finding.check == "keyring" for each in findings)
+    return ExitCode.ERROR if is_lacking else ExitCode.VERIFICATION_FAILED
 
 
 def _handle_line(

@@ -6,12 +6,9 @@ gateway has no route to a withheld text.
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from pydantic import JsonValue
 from rich.console import Group
@@ -22,11 +19,10 @@ from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused
 from turnlog.events.jetstream.blob_store import JetStreamBlobStore
 from turnlog.events.jetstream.jetstream_client import JetStreamLog, add_keys
-from turnlog.events.jetstream.nats_connection import build_service_inbox, open_connection
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.store.ports import BlobStore, EventLog
 from turnlog.projections.audit.explain.part_provenance import EventRef, build_event_ref
-from turnlog.services.cli.client.service_location import READY_FILE, RunningService, locate_data
+from turnlog.services.cli.actions.log_connection import open_log_connection
 from turnlog.services.cli.console import OutputFormat, create_output_console, print_json
 from turnlog.services.cli.environment import read_settings
 from turnlog.services.cli.options import LogTarget
@@ -34,7 +30,6 @@ from turnlog.services.cli.views.provenance_view import render_cause
 from turnlog.services.cli.views.session_view import LABEL_WIDTH
 from turnlog.services.cli.views.text_format import escape_controls, format_digest
 from turnlog.services.cli.views.theme import BAD, MUTED, render_labelled_text
-from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 from turnlog.services.platform.process_settings import AllInOneSettings
 from turnlog.services.seals.keyring_files import apply_directory_keyring, load_keyring
 
@@ -58,12 +53,7 @@ async def print_withheld_text(
         AllInOneSettings, os.environ, {"data_dir": target.data_dir, "sealing": "off"}
     )
     settings = apply_directory_keyring(settings, creating=False)
-    async with (
-        _open_nats(target, nats) as url,
-        open_connection(
-            url, name="turnlog-audit", inbox_prefix=build_service_inbox(url)
-        ) as connection,
-    ):
+    async with open_log_connection(target, nats, "turnlog-audit") as connection:
         opening = add_keys(connection, load_keyring(settings))
         log, blobs = JetStreamLog(connection=opening), JetStreamBlobStore(opening)
         found = await _load_withheld_text(
@@ -127,19 +117,3 @@ def _render_withheld_text(found: WithheldText) -> Group:
         rule.append_text(render_cause(found.cause)),
         digest,
     )
-
-
-@asynccontextmanager
-async def _open_nats(target: LogTarget, nats: str | None) -> AsyncGenerator[str]:
-    """Yield the NATS address that is named, a running service's, or a new server's."""
-    if nats is not None:
-        yield nats
-    elif isinstance(locate_data(None, target.data_dir), RunningService):
-        yield _read_nats_address(target.data_dir)
-    else:
-        async with await NatsServer.start(NatsConfig(data_dir=target.data_dir)) as server:
-            yield server.url
-
-
-def _read_nats_address(data_dir: Path) -> str:
-    return str(json.loads((data_dir / READY_FILE).read_bytes())["nats"])

@@ -202,13 +202,13 @@ def verify_record(
 ) -> None:
     """Verify that the record is unaltered and complete, and reproduce every prompt in two ways.
 
-    If verification fails, the exit code is 5 and the first bad event is named. Prompts that this
-    version cannot assemble again are reported separately from failures. A bundle is verified by
-    this release's copy of the bundle verifier, never by the copy inside the bundle; the exit code
-    is 6 if nothing in it differs and no signed checkpoint covers all of its events. A proof is
-    verified likewise; with `--checkpoint` it must be one against that checkpoint.
+    If verification fails, the exit code is 5 and the first bad event is named. It is 1 if nothing
+    is wrong but that sealed sessions lack their keyring. Prompts that this version cannot assemble
+    again are reported separately from failures. A bundle is verified by this release's copy of the
+    bundle verifier, never by the copy inside the bundle; the exit code is 6 if nothing in it
+    differs and no signed checkpoint covers all of its events. A proof is verified likewise; with
+    `--checkpoint` it must be one against that checkpoint.
     """
-    from turnlog.services.api.published_errors.error_code import ExitCode
     from turnlog.services.cli.actions.verification import (
         CheckpointPair,
         print_verification,
@@ -240,10 +240,11 @@ def verify_record(
         raise typer.Exit(verify_bundle(offline.bundle, signer))
     place = witness or (None if session else find_configured_folder())
     noted = load_signed_checkpoint(find_checkpoint_file(place), signer) if place else None
-    if not run_with_service(
+    code = run_with_service(
         target, lambda service: print_verification(service, session, noted, output)
-    ):
-        raise typer.Exit(ExitCode.VERIFICATION_FAILED)
+    )
+    if code:
+        raise typer.Exit(code)
 
 
 def prove_call(

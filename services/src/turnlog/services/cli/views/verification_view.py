@@ -28,7 +28,7 @@ _VERDICTS: Final[Mapping[str, tuple[str, str]]] = {
     "reproduced": (GOOD, "every prompt reproduced byte for byte, both ways"),
     "erased": (GOOD, "every prompt reproduced, but those with words that were erased"),
     "unreproducible": (WARNING, "not reproducible by this version"),
-    "unchecked": (WARNING, "prompts after a gap cannot be reproduced"),
+    "unchecked": (WARNING, "prompts after a gap, or sealed without a keyring, are not checked"),
     "failed": (BAD, "a reproduced prompt differs from the recorded one"),
     "equal": (GOOD, "the read models equal the log"),
     "elsewhere": (WARNING, "not compared: the read models lag behind the log, or cannot be read"),

@@ -1,0 +1,1 @@
+"""The keyring at the command line: its generations, and the end of one."""
