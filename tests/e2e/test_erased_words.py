@@ -230,3 +230,28 @@ async def test_no_file_of_the_service_has_erased_words_in_the_clear(
     assert any(list_files_with(folder, marker.encode())), "the rows have the title"
     assert (await erase(sealed_up, session))["status"] == "erased"
     assert list(list_files_with(folder, marker.encode())) == []
+
+
+async def test_user_is_erased_in_sessions_of_their_own_and_in_turns_of_others(
+    sealed_up: TurnlogUp, provider: OpenAIServer
+) -> None:
+    http = sealed_up.service.http
+    opened = await http.post("/v1/sessions", json={"blueprint": "uderia", "user": "ann"})
+    own = str(opened.json()["session"])
+    await add_turns(sealed_up, provider, own, f"{SECRET} of ann")
+    shared = await run_turns(sealed_up, provider, "of bob")
+    provider.queue_behaviours(answer_with_text("I heard ann"))
+    asked = {"text": f"{SECRET} asks", "user": "ann"}
+    turn = await http.post(f"/v1/sessions/{shared}/turns?wait=30", json=asked)
+    assert turn.json()["status"] == "completed", turn.text
+    form = {"user": "ann", "reason": "request 4711"}
+    plan = (await http.post("/v1/erasures", json={**form, "dry_run": True})).json()
+    assert [each["session"] for each in plan["receipts"]] == [own, shared]
+    done = (await http.post("/v1/erasures", json=form)).json()
+    assert [each["status"] for each in done["receipts"]] == ["erased", "erased"], done
+    assert done["skipped"] == []
+    history = await sealed_up.service.get_json(f"/v1/sessions/{shared}/history")
+    assert [each["text"] for each in history["turns"]] == ["of bob", "[erased]"]
+    for session in (own, shared):
+        report = await sealed_up.service.get_json(f"/v1/sessions/{session}/verify")
+        assert (report["verified"], report["reproduction"]) == (True, "erased"), report["findings"]

@@ -31,6 +31,7 @@ from turnlog.contract.override_payloads import (
     OverrideRemovalResult,
     OverrideTextView,
 )
+from turnlog.contract.session_payloads import UserErasure
 from turnlog.contract.turn_payloads import ApprovalPage, StoredBlobView
 from turnlog.contract.usage_payloads import MediaLimitView, QuotaPage, QuotaView, UsageReport
 from turnlog.contract.use_payloads import UsePage
@@ -256,3 +257,11 @@ def list_uses(
 def list_approvals(query: Mapping[str, str | int | None]) -> ClientOperation[ApprovalPage]:
     """List the tools of all sessions that wait for a person, or that were decided."""
     return build_read(api_paths.APPROVALS, ApprovalPage, query)
+
+
+def erase_user(
+    user: str, reason: str, *, with_replies: bool = False, dry_run: bool = False
+) -> ClientOperation[UserErasure]:
+    """Erase all sessions of a user, and the turns that the user asked in sessions of others."""
+    body = {"user": user, "reason": reason, "with_replies": with_replies, "dry_run": dry_run}
+    return build_command(api_paths.USER_ERASURES, body, UserErasure)

@@ -294,3 +294,25 @@ class ErasureList(ResponseModel):
     """The session."""
     erasures: tuple[ErasureReceipt, ...]
     """Their receipts, in order."""
+
+
+class SkippedSession(ResponseModel):
+    """A session of which nothing could be erased, and why."""
+
+    session: str
+    """The session."""
+    code: str
+    """The code of the error: `not-sealed`, `turn-open`."""
+    detail: str
+    """What stands in the way."""
+
+
+class UserErasure(ResponseModel):
+    """What an erasure of a user reaches."""
+
+    user: str
+    """The user."""
+    receipts: tuple[ErasureReceipt, ...]
+    """The receipt of each session."""
+    skipped: tuple[SkippedSession, ...]
+    """Sessions of the user in which it could not be done."""

@@ -279,6 +279,19 @@ class EraseRequest(RequestModel):
     """Only says what would be erased."""
 
 
+class EraseUserRequest(RequestModel):
+    """Erases what a user said, in all sessions."""
+
+    user: Annotated[str, Field(pattern=USER_NAME_PATTERN)]
+    """The user: sessions of this user are erased whole, and turns of others' that this user asked."""
+    with_replies: bool = False
+    """Whether what came of other turns whose prompts had the words is erased too."""
+    reason: CommandReason
+    """The reason, recorded for good and never sealed: name no person."""
+    dry_run: bool = False
+    """Only says what would be erased."""
+
+
 class DecideApprovalRequest(RequestModel):
     """Decides whether a tool may run that waits for approval."""
 

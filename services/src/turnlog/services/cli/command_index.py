@@ -87,6 +87,7 @@ COMMAND_SECTIONS: Final = (
             CommandEntry("chat", chat_commands.start_chat),
             *steering_commands.STEERING_COMMANDS,
             CommandEntry("erase", erasure_commands.erase_words),
+            CommandEntry("erase-user", erasure_commands.erase_user),
         ),
     ),
     CommandSection(

@@ -93,6 +93,7 @@ COMMAND_NEEDS: Final[Mapping[str, CommandNeed]] = {
     "feedback": _build_need(_post(paths.FEEDBACK)),
     "redact": _build_need(_post(paths.REDACTIONS)),
     "erase": _build_need(_post(paths.ERASURES)),
+    "erase-user": _build_need(_post(paths.USER_ERASURES)),
     "erasures": _build_need(_get(paths.ERASURES)),
     "undo": _build_need(_post(paths.UNDO_SUMMARY)),
     "fork": _build_need(_post(paths.FORK)),

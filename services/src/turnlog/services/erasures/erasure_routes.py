@@ -7,8 +7,8 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Request
 
 from turnlog.contract import api_paths
-from turnlog.contract.session_payloads import ErasureList, ErasureReceipt
-from turnlog.contract.session_requests import EraseRequest
+from turnlog.contract.session_payloads import ErasureList, ErasureReceipt, UserErasure
+from turnlog.contract.session_requests import EraseRequest, EraseUserRequest
 from turnlog.projections.blueprint.storable_json import MAX_INT
 from turnlog.services.erasures.erasure_use_cases import ErasureUseCases
 from turnlog.services.http.request_identity import CallerIdentity
@@ -39,6 +39,17 @@ async def erase_words(
     asked. The receipt names all of it. With `dry_run` nothing is erased.
     """
     return await erasures.erase(caller.create_caller(form), session, form)
+
+
+@router.post(api_paths.USER_ERASURES, summary="Erase what a user said")
+async def erase_user(
+    caller: CallerIdentity, erasures: Erasures, form: EraseUserRequest
+) -> UserErasure:
+    """Erase all sessions of a user, and the turns that the user asked in sessions of others.
+
+    The answer has a receipt for each, and names the sessions in which it could not be done.
+    """
+    return await erasures.erase_user(caller.create_caller(form), form)
 
 
 @router.get(api_paths.ERASURES, summary="List the erasures of a session")

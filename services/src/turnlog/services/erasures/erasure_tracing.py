@@ -168,6 +168,17 @@ def require_own_turns(events: Sequence[RecordedEvent], target: ErasureTarget) ->
             raise Refused("copied-turn", detail, field="turn", fix=fix)
 
 
+def list_turns_of_user(events: Sequence[RecordedEvent], user: str) -> set[int]:
+    """Return the turns that a user asked here; those that a fork copied are their session's."""
+    return {
+        each.event.turn
+        for each in events
+        if isinstance(each.event, TurnSubmitted | TurnQueued)
+        and each.event.user == user
+        and each.envelope.copyof is None
+    }
+
+
 def list_submitted_turns(events: Sequence[RecordedEvent], *, copied: bool) -> set[int]:
     """Return the turns that were submitted here, or those that were copied with the session."""
     return {

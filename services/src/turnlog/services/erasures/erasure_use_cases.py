@@ -5,14 +5,20 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 
-from turnlog.contract.session_payloads import ErasureList, ErasureReceipt
-from turnlog.contract.session_requests import EraseRequest
+from turnlog.contract.session_payloads import (
+    ErasureList,
+    ErasureReceipt,
+    SkippedSession,
+    UserErasure,
+)
+from turnlog.contract.session_requests import EraseRequest, EraseUserRequest
 from turnlog.events.errors import Refused, Unavailable
 from turnlog.events.model.redaction_events import ErasedTurn, ErasureBegun
+from turnlog.projections.store.read.erasure_queries import list_sessions_of_user
 from turnlog.services.command_handling.callers import Caller
 from turnlog.services.erasures.erasure_receipts import ErasureReceipts
 from turnlog.services.erasures.erasure_service import ErasureService
-from turnlog.services.erasures.erasure_tracing import ErasureTarget
+from turnlog.services.erasures.erasure_tracing import ErasureTarget, list_turns_of_user
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +45,56 @@ class ErasureUseCases:
             turns=turns,
             with_replies=request.with_replies,
         )
+        return await self._erase_target(caller, target, request)
+
+    async def erase_user(self, caller: Caller, request: EraseUserRequest) -> UserErasure:
+        """Erase all sessions of a user, and the turns that the user asked in others.
+
+        Sessions in which it cannot be done are named with the reason; the request can be repeated.
+        """
+        receipts: list[ErasureReceipt] = []
+        skipped: list[SkippedSession] = []
+        for target in await self._list_targets(caller.tenant, request):
+            try:
+                receipts.append(await self._erase_target(caller, target, request))
+            except Refused as refused:
+                if refused.code != "already-erased":
+                    skipped.append(_build_skipped(target.session, refused))
+        return UserErasure(user=request.user, receipts=tuple(receipts), skipped=tuple(skipped))
+
+    async def _erase_target(
+        self, caller: Caller, target: ErasureTarget, request: EraseRequest | EraseUserRequest
+    ) -> ErasureReceipt:
         if request.dry_run:
             return await self.receipts.build_plan(target, request.reason)
         begun = await self.service.begin_erasure(caller, target, request.reason)
         with suppress(Refused, Unavailable):  # The receipt says what waits.
-            await self.service.finish_erasure(caller.tenant, session, begun)
-        return await self.receipts.build_receipt(caller.tenant, session, begun)
+            await self.service.finish_erasure(target.tenant, target.session, begun)
+        return await self.receipts.build_receipt(target.tenant, target.session, begun)
+
+    async def _list_targets(self, tenant: str, request: EraseUserRequest) -> list[ErasureTarget]:
+        """Return what is erased of each session; what a fork has copied goes with its origin."""
+        targets: list[ErasureTarget] = []
+        handler = self.service.command_handler
+        async with self.service.store.open_reader() as connection:
+            sessions = await list_sessions_of_user(connection, tenant, request.user)
+        for session in sessions:
+            state = await handler.require_state(tenant, session)
+            asked: list[int] = []
+            if state.owner != request.user:
+                events = await handler.load_events(tenant, session)
+                asked = sorted(list_turns_of_user(events, request.user))
+            if state.owner == request.user or asked:
+                turns = tuple(ErasedTurn(turn=turn, of="turn") for turn in asked)
+                targets.append(
+                    ErasureTarget(
+                        tenant=tenant,
+                        session=session,
+                        turns=turns,
+                        with_replies=request.with_replies,
+                    )
+                )
+        return targets
 
     async def list_erasures(self, tenant: str, session: str) -> ErasureList:
         """Return the receipts of all erasures of a session."""
@@ -56,3 +106,7 @@ class ErasureUseCases:
     async def read_erasure(self, tenant: str, session: str, sequence: int) -> ErasureReceipt:
         """Return the receipt of one erasure, after a checking pass of its own."""
         return await self.receipts.build_receipt(tenant, session, sequence)
+
+
+def _build_skipped(session: str, refused: Refused) -> SkippedSession:
+    return SkippedSession(session=session, code=refused.code, detail=refused.detail)

@@ -114,6 +114,7 @@ ROUTE_PERMISSIONS: Final[Mapping[str, RoutePermission]] = {
         *(paths.BLUEPRINTS, paths.BLUEPRINT, paths.BLOBS, paths.BLOB),
         *(paths.OVERRIDES, paths.OVERRIDE, paths.BROWSER_TOKENS),
     ),
+    **_create_need("sessions:release", paths.USER_ERASURES),
     **_create_need("sessions:read", paths.RESOLVE_REFERENCES, paths.PRINCIPAL),
     **_create_needs("sessions:read", "limits:write", paths.QUOTA),
     **_create_need(

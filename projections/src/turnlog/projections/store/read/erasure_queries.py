@@ -49,14 +49,13 @@ async def list_forks(connection: AsyncConnection, tenant: str, session: str) -> 
 
 
 async def list_sessions_of_user(
-    connection: AsyncConnection, tenant: str, user: str, after: str, most: int
+    connection: AsyncConnection, tenant: str, user: str
 ) -> Sequence[str]:
-    """Return sessions that a user owns or asked something in, by id after `after`."""
+    """Return all sessions that a user owns or asked something in, the oldest first."""
     asked = select(TURNS.c.session).where(match_tenant(TURNS, tenant), TURNS.c.asked_by == user)
     rows = SESSIONS.c
     query = select(rows.session).where(
         match_tenant(SESSIONS, tenant),
         or_(rows.owner == user, rows.session.in_(asked)),
-        rows.session > after,
     )
-    return (await connection.scalars(query.order_by(rows.session).limit(most))).all()
+    return (await connection.scalars(query.order_by(rows.opened_position))).all()

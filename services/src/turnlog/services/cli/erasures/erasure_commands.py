@@ -56,6 +56,37 @@ def erase_words(
     run_command(target, operation, render_receipt, output)
 
 
+def erase_user(
+    user: Annotated[str, typer.Argument(metavar="USER", help="The user's name.")],
+    *,
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="TEXT", help="Recorded for good: name no person.")
+    ],
+    with_replies: Annotated[
+        bool,
+        typer.Option(
+            "--with-replies", help="Also what came of other turns whose prompts had the words."
+        ),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what would be erased.")
+    ] = False,
+    target: ServiceTarget,
+    output: OutputOption = "table",
+) -> None:
+    """Erase all sessions of a user, and what the user asked in sessions of others, for good.
+
+    Sessions in which it cannot be done are named with the reason; repeat it then.
+    """
+    from turnlog.client import tenant_operations
+    from turnlog.services.cli.erasures.erasure_view import render_user_erasure
+
+    operation = tenant_operations.erase_user(
+        user, reason, with_replies=with_replies, dry_run=dry_run
+    )
+    run_command(target, operation, render_user_erasure, output)
+
+
 def list_erasures(
     session: SessionArgument, *, target: ReadTarget, output: OutputOption = "table"
 ) -> None:

@@ -8,7 +8,12 @@ from typing import Final
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from turnlog.contract.session_payloads import ErasedSessionView, ErasureList, ErasureReceipt
+from turnlog.contract.session_payloads import (
+    ErasedSessionView,
+    ErasureList,
+    ErasureReceipt,
+    UserErasure,
+)
 from turnlog.services.cli.views.text_format import escape_controls, format_count, format_one_line
 from turnlog.services.cli.views.theme import BAD, GOOD, MUTED, WARNING
 
@@ -27,6 +32,16 @@ def render_receipts(found: ErasureList) -> RenderableType:
     if not found.erasures:
         return Text("nothing of this session was erased", MUTED)
     return Group(*(render_receipt(each) for each in found.erasures))
+
+
+def render_user_erasure(found: UserErasure) -> RenderableType:
+    """Render the receipts of all sessions of a user."""
+    lines = [render_receipt(each) for each in found.receipts]
+    lines += [
+        Text(format_one_line(f"{each.session} is not erased: {each.detail}"), BAD)
+        for each in found.skipped
+    ]
+    return Group(*lines) if lines else Text("there is nothing of this user to erase", MUTED)
 
 
 def render_receipt(receipt: ErasureReceipt) -> RenderableType:
