@@ -283,7 +283,9 @@ class EraseUserRequest(RequestModel):
     """Erases what a user said, in all sessions."""
 
     user: Annotated[str, Field(pattern=USER_NAME_PATTERN)]
-    """The user: sessions of this user are erased whole, and turns of others' that this user asked."""
+    """The user: sessions of this user are erased as a whole, and turns that this user asked in
+    sessions of others.
+    """
     with_replies: bool = False
     """Whether what came of other turns whose prompts had the words is erased too."""
     reason: CommandReason
