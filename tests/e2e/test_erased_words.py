@@ -201,6 +201,7 @@ async def test_what_cannot_be_erased_is_refused_with_the_way_out(
     session = await run_turns(sealed_up, provider, "one")
     for form, code in (
         ({"turn": 9}, "unknown-turn"),
+        ({"turn": 9, "dry_run": True}, "unknown-turn"),
         ({"turn": 0}, "invalid"),
         ({"of": "all"}, "invalid"),
         ({"reason": ""}, "invalid"),

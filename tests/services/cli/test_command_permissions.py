@@ -46,6 +46,8 @@ WORDS = {
     "prove": ("1", "1.1", "proof.json", "--checkpoint", "checkpoint.json"),
     "quota set": ("ann", "--requests-per-day", "5"),
     "redact": ("1", "1", "--reason", "x"),
+    "erase": ("1", "--reason", "x"),
+    "erase-user": ("ann", "--reason", "x"),
     "segments edit": ("1", "x"),
     "segments import": ("segments.yaml",),
     "what-if": ("--budget", "500"),

@@ -40,8 +40,11 @@ class ErasureReceipts:
     service: ErasureService
 
     async def build_plan(self, target: ErasureTarget, reason: str) -> ErasureReceipt:
-        """Return what an erasure would reach."""
-        sessions = await self._trace_plan(target)
+        """Return what an erasure would reach; refuse what cannot be erased."""
+        traced = await self.service.plan_erasure(target)
+        sessions = [_build_view(traced)]
+        for reached in traced.reached:
+            sessions += await self._trace_plan(reached)
         return _build_receipt(target.session, reason, sessions)
 
     async def _trace_plan(self, target: ErasureTarget) -> list[ErasedSessionView]:

@@ -26,7 +26,7 @@ from turnlog.events.model.redaction_events import (
 from turnlog.events.seals.key_ports import RemovedKeys, SealingKeys
 from turnlog.events.store.ports import RawEvent
 from turnlog.events.subjects import SESSION_HISTORY
-from turnlog.projections.session.rules.erasure_rules import list_leaves
+from turnlog.projections.session.rules.erasure_rules import list_leaves, require_erasable
 from turnlog.projections.session.turn_commands import BeginErasure, EndErasure
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.erasure_queries import list_open_erasures
@@ -101,10 +101,16 @@ class ErasureService:
         """Traces what is reached."""
         return ErasureTracing(self.command_handler, self.store)
 
+    async def plan_erasure(self, target: ErasureTarget) -> TracedErasure:
+        """Return what an erasure would reach; refuse what cannot be erased."""
+        state = await self.command_handler.require_state(target.tenant, target.session)
+        require_erasable(state, target.turns)
+        return await self.tracer.trace(target)
+
     async def begin_erasure(self, caller: Caller, target: ErasureTarget, reason: str) -> int:
         """Begin an erasure; return the sequence of its event."""
+        traced = await self.plan_erasure(target)
         self._require_keys(target.session)
-        traced = await self.tracer.trace(target)
         command = build_command(traced, reason)
         done = await self.command_handler.handle(
             target.tenant, target.session, command, caller.metadata, command=caller.command

@@ -37,6 +37,16 @@ from turnlog.projections.session.turn_commands import (
 
 def begin_erasure(state: SessionState, command: BeginErasure) -> NewEvents:
     """Withhold what is to be erased, and record that its keys go; refuse what cannot be erased."""
+    require_erasable(state, command.turns)
+    if not command.turns:
+        return tuple(_erase_session(state, command))
+    begun = _build_begun(command, format_leaves({state.session: list_leaves(command.turns)}))
+    withheld = (event for each in command.turns for event in _withhold_turn(state, each, command))
+    return (*withheld, begun)
+
+
+def require_erasable(state: SessionState, turns: tuple[ErasedTurn, ...]) -> None:
+    """Refuse a session or a turn of which nothing can be erased, or not now."""
     if state.sealed_under is None:
         detail = "the session is not sealed, so its words are in the log for good"
         fix = "redact them; sessions that are opened with TURNLOG_SEALING=on can be erased"
@@ -47,11 +57,8 @@ def begin_erasure(state: SessionState, command: BeginErasure) -> NewEvents:
         raise Refused(
             "turn-open", "a turn of the session is open or queued", fix="cancel it, or wait for it"
         )
-    if not command.turns:
-        return tuple(_erase_session(state, command))
-    begun = _build_begun(command, format_leaves({state.session: list_leaves(command.turns)}))
-    withheld = (event for each in command.turns for event in _withhold_turn(state, each, command))
-    return (*withheld, begun)
+    for each in turns:
+        require_settled_turn(state, each.turn)
 
 
 def end_erasure(state: SessionState, command: EndErasure) -> NewEvents:

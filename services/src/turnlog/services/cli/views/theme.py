@@ -25,6 +25,7 @@ FAMILY_COLOURS: Final[Mapping[str, str]] = {
     "call": "#d48a1f",
     "tool": "#1fa8a0",
     "redaction": "#e5534b",
+    "erasure": "#b0413e",
     "phase": "#d75faf",
     "memory": "#87a52a",
 }
