@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from base64 import b64encode
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -141,7 +142,19 @@ async def test_erased_session_has_no_words_left_and_its_forks_have_none_either(
         assert refused.json()["code"] == "session-closed"
     database = sealed_up.ready_file.parent
     listed = (await service.http.get("/v1/sessions")).json()["sessions"]
-    assert SECRET not in str(listed), [each for each in listed if SECRET in str(each)]
+    assert SECRET not in str(listed)
+    for method, path, body in (
+        ("PATCH", "", {"title": "x"}),
+        ("POST", "/redactions", {"turn": 1, "reason": "r"}),
+        ("POST", "/turns/1/feedback", {"vote": "up"}),
+        ("PUT", "/shares/bob", {"access": "read"}),
+        ("POST", "/fork", {"at": end}),
+    ):
+        refused = await service.http.request(method, f"/v1/sessions/{session}{path}", json=body)
+        assert refused.json()["code"] == "already-erased", refused.text
+    for path in ("/window", "/memory", "/calls/1.1/proof"):
+        gone = await service.http.get(f"/v1/sessions/{session}{path}")
+        assert (gone.status_code, gone.json()["code"]) == (410, "erased"), gone.text
     del database
 
 
@@ -256,3 +269,22 @@ async def test_user_is_erased_in_sessions_of_their_own_and_in_turns_of_others(
     for session in (own, shared):
         report = await sealed_up.service.get_json(f"/v1/sessions/{session}/verify")
         assert (report["verified"], report["reproduction"]) == (True, "erased"), report["findings"]
+
+
+async def test_bundle_of_an_erased_turn_verifies_and_lacks_no_other_key(
+    sealed_up: TurnlogUp, provider: OpenAIServer, tmp_path: Path
+) -> None:
+    session = await run_turns(sealed_up, provider, "one", f"two {SECRET}", "three")
+    before = await sealed_up.service.http.get(f"/v1/sessions/{session}/export?format=bundle")
+    await erase(sealed_up, session, turn=2)
+    after = await sealed_up.service.http.get(f"/v1/sessions/{session}/export?format=bundle")
+    for name, packed in (("before", before.content), ("after", after.content)):
+        (tmp_path / f"{name}.zip").write_bytes(packed)
+        unpack_bundle(tmp_path / f"{name}.zip", tmp_path / name)
+        assert run_verifier(tmp_path / name) == (6, "UNWITNESSED"), name
+    manifest = tmp_path / "after/manifest.json"
+    listed: dict[str, Any] = json.loads(manifest.read_bytes())
+    keys = listed["sessions"][0]["keys"]
+    del keys[min(keys, key=int)]
+    manifest.write_text(json.dumps(listed))
+    assert run_verifier(tmp_path / "after") == (5, "NOT VERIFIED")

@@ -16,6 +16,7 @@ from turnlog.projections.session.child_commands import ChildCommand
 from turnlog.projections.session.rules import (
     attempt_rules,
     client_rules,
+    erasure_rules,
     fork_rules,
     phase_rules,
     upgrade_rules,
@@ -29,6 +30,7 @@ from turnlog.projections.session.rules.steps import (
     tool_rules,
 )
 from turnlog.projections.session.state import SessionState
+from turnlog.projections.session.turn_commands import EndErasure
 
 UNKNOWN_SESSION: Final = "unknown-session"
 """The code of the refusal for a session that is not there."""
@@ -57,7 +59,11 @@ def decide(state: SessionState | None, command: commands.Command, at: datetime) 
         return phase_rules.decide_phase(state, command)
     if isinstance(command, commands.MoveBlueprint):
         return upgrade_rules.move_blueprint(state, command)
-    return client_rules.decide_turn(state, command)
+    events = client_rules.decide_turn(state, command)
+    # Of an erased session no key is left that anything could be sealed under.
+    if events and state.erased and not isinstance(command, EndErasure):
+        raise erasure_rules.build_already_erased()
+    return events
 
 
 _PARENT_COMMANDS: Final = (

@@ -17,11 +17,12 @@ from pydantic import BaseModel
 
 from turnlog.events.content import Digest, PlainText
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.errors import Corrupt
+from turnlog.events.errors import Corrupt, KeysErased
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.turn_events import ReplyAnswer
 from turnlog.events.recorded_reasoning import REPLY_REASONING_FIELD
 from turnlog.events.store.ports import BlobStore, EventLog
+from turnlog.projections.audit.record.erasure_reach import is_closed
 from turnlog.projections.prompt.assembly_inputs import EarlierCall, PromptNeeds, PromptTexts
 from turnlog.projections.session.text_refs import TextRef
 from turnlog.services.caches.media_cache import MediaReader
@@ -178,12 +179,19 @@ class TextReader:
                 found[ref] = text
         if missing:
             places = sorted({ref.place for ref in missing})
-            self.cache_events(await self.log.read_events_at(tenant, places))
-            found |= {ref: self._require_event_text(tenant, ref) for ref in missing}
+            events = await self.log.read_events_at(tenant, places)
+            self.cache_events(events)
+            erased = {each.stream_sequence for each in events if is_closed(each)}
+            found |= {
+                ref: self._require_event_text(tenant, ref, is_erased=ref.place in erased)
+                for ref in missing
+            }
         return found
 
-    def _require_event_text(self, tenant: str, ref: TextRef) -> str:
+    def _require_event_text(self, tenant: str, ref: TextRef, *, is_erased: bool) -> str:
         text = self.event_texts.get((tenant, ref.place, ref.field))
+        if text is None and is_erased:
+            raise KeysErased(f"of event {ref.sequence}")
         if text is None:
             raise Corrupt(f"event {ref.sequence}", f"its {ref.field} is no longer readable")
         return text

@@ -16,6 +16,7 @@ from turnlog.events.errors import Refused, Unavailable
 from turnlog.events.model.redaction_events import ErasedTurn, ErasureBegun
 from turnlog.projections.store.read.erasure_queries import list_sessions_of_user
 from turnlog.services.command_handling.callers import Caller
+from turnlog.services.command_handling.row_waits import RowWaits
 from turnlog.services.erasures.erasure_receipts import ErasureReceipts
 from turnlog.services.erasures.erasure_service import ErasureService
 from turnlog.services.erasures.erasure_tracing import ErasureTarget, list_turns_of_user
@@ -26,6 +27,7 @@ class ErasureUseCases:
     """Handles requests for erasures."""
 
     service: ErasureService
+    row_waits: RowWaits
 
     @property
     def receipts(self) -> ErasureReceipts:
@@ -76,6 +78,8 @@ class ErasureUseCases:
         """Return what is erased of each session; what a fork has copied goes with its origin."""
         targets: list[ErasureTarget] = []
         handler = self.service.command_handler
+        if await self.row_waits.measure_remaining_lag(handler.log, tenant):
+            raise Unavailable("read models", "they are behind, and know not every session")
         async with self.service.store.open_reader() as connection:
             sessions = await list_sessions_of_user(connection, tenant, request.user)
         for session in sessions:

@@ -21,6 +21,7 @@ from turnlog.contract.usage_payloads import LimitUseView
 from turnlog.events.errors import (
     Conflict,
     Corrupt,
+    KeysErased,
     LogRolledBack,
     Refused,
     Unavailable,
@@ -142,6 +143,8 @@ def convert_error(error: Exception) -> ProblemDetails:
             return create_problem(
                 409, "session-unreadable", str(error), fix=fix, sequence=sequence or None
             )
+        case KeysErased():
+            return create_problem(410, "erased", str(error))
         case Corrupt():
             return create_problem(500, "corrupt", str(error))
         case RequestValidationError():

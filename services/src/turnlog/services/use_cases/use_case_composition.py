@@ -299,7 +299,8 @@ class _UseCaseBuilder:
                 command_handler=self.handler,
                 store=self.parts.store,
                 projection_signal=self.parts.projection_signal,
-            )
+            ),
+            self.row_waits,
         )
 
     def _build_steering(self) -> SessionSteering:

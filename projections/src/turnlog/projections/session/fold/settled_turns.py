@@ -298,7 +298,7 @@ def erase_turns(state: SessionState, turns: tuple[ErasedTurn, ...]) -> SessionSt
 
 def _erase_turn(found: SettledTurnRef, erased: ErasedTurn) -> SettledTurnRef:
     if erased.of != "work":
-        found = dataclasses.replace(found, media=(), submission=None)
+        found = dataclasses.replace(found, media=())
     if erased.of != "text":
         found = dataclasses.replace(
             found,

@@ -52,13 +52,18 @@ def require_erasable(state: SessionState, turns: tuple[ErasedTurn, ...]) -> None
         fix = "redact them; sessions that are opened with TURNLOG_SEALING=on can be erased"
         raise Refused("not-sealed", detail, fix=fix)
     if state.erased:
-        raise Refused("already-erased", "all words of the session are erased")
+        raise build_already_erased()
     if state.open or state.waiting:
         raise Refused(
             "turn-open", "a turn of the session is open or queued", fix="cancel it, or wait for it"
         )
     for each in turns:
         require_settled_turn(state, each.turn)
+
+
+def build_already_erased() -> Refused:
+    """Return the refusal of a session of which no word is left."""
+    return Refused("already-erased", "all words of the session are erased")
 
 
 def end_erasure(state: SessionState, command: EndErasure) -> NewEvents:

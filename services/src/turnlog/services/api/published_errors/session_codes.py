@@ -22,6 +22,12 @@ SESSION_CODES: Final[Mapping[str, ErrorCode]] = {
         retry="no",
         contains=("field",),
     ),
+    "erased": ErrorCode(
+        meaning="What it takes was erased for good.",
+        action="read the erasures of the session",
+        status=HTTPStatus.GONE,
+        retry="no",
+    ),
     "erased-since": ErrorCode(
         meaning="Something of the session was erased after that point.",
         action="fork it where the message says, or later",

@@ -19,6 +19,7 @@ from turnlog.events.fork_copy import copy_events
 from turnlog.events.ids import validate_id
 from turnlog.events.model.session_events import BlueprintRef
 from turnlog.projections.session.commands import ForkSession
+from turnlog.projections.session.rules.erasure_rules import build_already_erased
 from turnlog.projections.session.rules.fork_rules import build_fork_opening, count_missing_events
 from turnlog.projections.session.state import SessionState
 from turnlog.services.command_handling.callers import Caller
@@ -91,7 +92,7 @@ class SessionForking:
         handler = self.time_travel.command_handler
         origin = await handler.load_state(fork_point.tenant, fork_point.session, leader=True)
         if origin and origin.erased:
-            raise Refused("already-erased", "all words of the session are erased")
+            raise build_already_erased()
         if origin and origin.erased_in > fork_point.at:
             detail = f"something of the session was erased by event {origin.erased_in}"
             fix = f"fork it at {origin.erased_in} or later"

@@ -27,6 +27,7 @@ export const FAILURE_TEXTS = {
   "deadline": ["the turn was not answered within its time", "submit the turn again, or raise `deadline_seconds` of the profile"],
   "disconnected": ["the connection to the provider broke off", "submit the turn again; if it stays, look at the network and proxies to the provider"],
   "empty": ["the answer has no text", "submit the turn again"],
+  "erased": ["What it takes was erased for good.", "read the erasures of the session"],
   "erased-since": ["Something of the session was erased after that point.", "fork it where the message says, or later"],
   "error_in_stream": ["the provider reported an error after its answer had begun", "submit the turn again; if it stays, look at the provider's status"],
   "failed": ["the attempt left no reason", "read the worker's log"],
