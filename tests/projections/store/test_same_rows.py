@@ -27,7 +27,9 @@ from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.store.engine import ReadModelStore, open_store
 from turnlog.projections.store.schema.read_model_tables import COMMANDS
 from turnlog.projections.store.schema.schema_migration import prepare_schema
+from turnlog.projections.store.write.batch_apply import rebuild_session
 from turnlog.projections.store.write.projection_positions import clear_hidden_builds
+from turnlog.projections.store.write.quarantining_fold import parse_owner
 from turnlog.projections.store.write.row_changes import COPY_ROWS, PutRow, write_changes
 
 # All examples of a test share a database; each has its own builds.
@@ -52,6 +54,24 @@ async def test_rows_folded_in_batches_equal_rows_folded_at_once(
         rest = rest[size:]
     at_once, _ = await fold_events(store, await begin_hidden_build(store), raws)
     assert await read_rows(store, at_once.build) == await read_rows(store, bit_by_bit.build)
+    await clear_hidden_builds(store)
+
+
+@pytest.mark.slow("rows are built many times over, on both databases")
+@_shared
+@given(steps=HISTORIES)
+async def test_rows_of_a_session_that_are_made_again_are_the_same(
+    store: ReadModelStore, steps: Sequence[HistoryStep]
+) -> None:
+    raws = await read_all_events(await StoredHistory().append_steps(steps))
+    folded, _ = await fold_events(store, await begin_hidden_build(store), raws)
+    before = await read_rows(store, folded.build)
+    owners = {parse_owner(raw.subject) for raw in raws}
+    for tenant, session in sorted(owners):
+        own = [raw for raw in raws if parse_owner(raw.subject) == (tenant, session)]
+        async with store.open_writer() as connection:
+            await rebuild_session(connection, tenant, session, own)
+    assert await read_rows(store, folded.build) == before
     await clear_hidden_builds(store)
 
 

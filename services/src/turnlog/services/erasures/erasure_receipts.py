@@ -25,6 +25,7 @@ from turnlog.services.erasures.erasure_tracing import ErasureTarget, TracedErasu
 
 KEPT_ELSEWHERE: Final = (
     "back-ups of the stream KEYS, until the generation of the keyring is retired",
+    "uploads that came before their turn, for who has kept the digest of their bytes",
     "bundles, exports and proofs that were handed out",
     "what the providers of models and of tools keep",
     "what applications and consumers derived and stored themselves",

@@ -99,19 +99,16 @@ async def rebuild_session(
 ) -> None:
     """Make the rows of a session again from its events, as they can be read now.
 
-    `raws` are all of its events; those behind the position of the rows follow later anyway.
+    `raws` are all of its events. Those behind the position of a build are folded into it later; a
+    build that is under way may have read the others before.
     """
-    live = await projection_positions.lock_active_position(connection)
-    if live is None:
-        return
-    # A build in progress may have read the events before: it is begun anew.
-    await projection_positions.claim_hidden_builds(connection)
+    builds = await projection_positions.lock_positions(connection)
     for table in (each for each in ROW_TABLES if each is not STRAY_MESSAGES):
         own = and_(table.c.tenant == tenant, table.c.session == session)
         await connection.execute(delete(table).where(own))
-    folded = [raw for raw in raws if raw.stream_sequence <= live.position]
-    if folded:
-        await connection.run_sync(_write_events, live.build, folded)
+    for each in builds:
+        if folded := [raw for raw in raws if raw.stream_sequence <= each.position]:
+            await connection.run_sync(_write_events, each.build, folded)
 
 
 def _read_session_ends(

@@ -111,6 +111,15 @@ async def lock_active_position(connection: AsyncConnection) -> ProjectionPositio
     return await read_active_position(connection)
 
 
+async def lock_positions(connection: AsyncConnection) -> list[ProjectionPosition]:
+    """Return the positions of all builds that are not abandoned, locked until the end."""
+    await connection.execute(
+        update(PROJECTIONS).where(_SESSIONS_ROWS).values(active=PROJECTIONS.c.active)
+    )
+    found = select(PROJECTIONS).where(_SESSIONS_ROWS, PROJECTIONS.c.position >= 0)
+    return [_build_position(row) for row in await connection.execute(found)]
+
+
 async def begin_build(
     connection: AsyncConnection, log: LogIdentity, *, is_active: bool
 ) -> ProjectionPosition:
