@@ -99,6 +99,8 @@ class KeyRecord:
     tree: KeyTree
     generation: int
     """The generation that they are wrapped under."""
+    stored: bytes = field(repr=False)
+    """The record as it is stored."""
 
 
 def parse_record(session: str, stored: bytes) -> WrappedKeys:
@@ -164,6 +166,23 @@ ForgetSession = Callable[[str, str], None]
 """Drop what a process has in memory of a session, by tenant and id."""
 
 
+@dataclass(slots=True)
+class _StoredRecords:
+    """How often records were stored, as far as this process heard and remembers."""
+
+    count: int = 0
+    by_owner: OrderedDict[tuple[str, str], int] = field(
+        default_factory=OrderedDict[tuple[str, str], int]
+    )
+
+    def note_record(self, owner: tuple[str, str]) -> None:
+        """Note that a record of a session was stored."""
+        self.count += 1
+        self.by_owner[owner] = self.by_owner.get(owner, 0) + 1
+        while len(self.by_owner) > MAX_CACHED_RECORDS:
+            self.by_owner.popitem(last=False)
+
+
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class SessionKeys:
     """The keys of all sealed sessions that a keyring has."""
@@ -176,6 +195,7 @@ class SessionKeys:
     _box_keys: dict[_KeyName, bytes] = field(default_factory=dict["_KeyName", bytes])
     """Keys that follow from these records."""
     _listeners: list[ForgetSession] = field(default_factory=list["ForgetSession"])
+    _stored: _StoredRecords = field(default_factory=_StoredRecords)
     _noted: set[str] = field(default_factory=set[str])
     """What of the keyring was logged."""
 
@@ -185,7 +205,7 @@ class SessionKeys:
         stored = await store_record(self.connection, self.keyring, (tenant, session), tree.encode())
         if stored is not None:
             generation = parse_record(session, stored).generation
-            return self._remember(tenant, session, KeyRecord(tree, generation)).generation
+            return self._remember(tenant, session, KeyRecord(tree, generation, stored)).generation
         record = await self.find_record(tenant, session)
         if record is None:
             raise Corrupt(f"keys of session {session}", "they were stored and are gone")
@@ -220,6 +240,7 @@ class SessionKeys:
 
     def forget_records(self, tenant: str, session: str) -> None:
         """See `SealingKeys.forget_records`."""
+        self._stored.note_record((tenant, session))
         self._records.pop((tenant, session), None)
         self._box_keys.clear()
         for listener in self._listeners:
@@ -235,7 +256,10 @@ class SessionKeys:
 
         async def forget(message: Msg) -> None:
             _, tenant, session = message.subject.split(".")
-            if (tenant, session) in self._records:
+            known = self._records.get((tenant, session))
+            if known is None:
+                self._stored.note_record((tenant, session))
+            elif known.stored != message.data:
                 self.forget_records(tenant, session)
 
         with self.connection.watch_reconnects(self._forget_all):
@@ -257,14 +281,18 @@ class SessionKeys:
         if known is not None:
             self._records.move_to_end((tenant, session))
             return known
-        subject = build_key_subject(tenant, session)
-        found = await get_last_message(self.connection, KEYS_STREAM, subject)
-        if found is None:
-            found = await get_last_message(self.connection, KEYS_STREAM, subject, leader=True)
-        if found is None:
-            return None
-        record = await self._decode_record(tenant, session, found.payload)
-        return self._remember(tenant, session, record)
+        owner, subject = (tenant, session), build_key_subject(tenant, session)
+        while True:
+            heard = self._stored.by_owner.get(owner, 0)
+            # A replica may still have the record before one that was heard of.
+            found = await get_last_message(self.connection, KEYS_STREAM, subject, leader=heard > 0)
+            if found is None:
+                found = await get_last_message(self.connection, KEYS_STREAM, subject, leader=True)
+            if found is None:
+                return None
+            record = await self._decode_record(tenant, session, found.payload)
+            if self._stored.by_owner.get(owner, 0) == heard:
+                return self._remember(tenant, session, record)
 
     def _remember(self, tenant: str, session: str, record: KeyRecord) -> KeyRecord:
         self._records[tenant, session] = record
@@ -275,7 +303,7 @@ class SessionKeys:
     async def _decode_record(self, tenant: str, session: str, stored: bytes) -> KeyRecord:
         wrapped = parse_record(session, stored)
         keys = await self.keyring.unwrap_keys(tenant, wrapped)
-        return KeyRecord(KeyTree.decode(keys), wrapped.generation)
+        return KeyRecord(KeyTree.decode(keys), wrapped.generation, stored)
 
     async def attach_key(self, stored: bytes) -> bytes:
         """Return stored bytes with the key of their box, if they are a sealed event."""
@@ -329,7 +357,7 @@ class SessionKeys:
     ) -> bytes | _NoKey:
         if known := self._box_keys.get((tenant, name, purpose)):
             return known
-        leaves = parse_leaf_runs(name)
+        leaves, heard = parse_leaf_runs(name), self._stored.count
         if leaves is None:
             return _NoKey("it names no keys")
         keys: list[bytes] = []
@@ -346,9 +374,12 @@ class SessionKeys:
                 keys += record.tree.derive_covering_keys(leaves[session])
             except LeafErased:
                 return _NoKey()
-        if len(self._box_keys) >= MAX_CACHED_KEYS:
-            self._box_keys.clear()
-        return self._box_keys.setdefault((tenant, name, purpose), derive_box_key(keys, purpose))
+        key = derive_box_key(keys, purpose)
+        if self._stored.count == heard:  # Otherwise one of these records may be replaced by now.
+            if len(self._box_keys) >= MAX_CACHED_KEYS:
+                self._box_keys.clear()
+            self._box_keys[tenant, name, purpose] = key
+        return key
 
     async def find_event_seal(self, tenant: str, leaves: LeafSets) -> EventSeal:
         """Return what seals an event under these leaves; raises `Corrupt` without their keys."""

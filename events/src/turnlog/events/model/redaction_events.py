@@ -105,6 +105,11 @@ class ErasureOrigin(EventModel):
     sequence: int
     """Sequence of its own event there."""
 
+    @property
+    def name(self) -> str:
+        """Its name, unique among all erasures of a tenant."""
+        return f"{self.session}:{self.sequence}"
+
 
 class ErasureBegun(EventModel):
     """The keys of some words are to be removed; from then on nobody relies on them.

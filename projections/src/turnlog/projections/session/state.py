@@ -314,6 +314,8 @@ class SessionState:
     """Sequence of the latest event by which something was erased; 0 if nothing was."""
     erased: bool = False
     """Whether all of its words are erased."""
+    erased_by: tuple[str, ...] = ()
+    """Erasures of other sessions that have reached this one, each as `session:sequence`."""
     erasing: tuple[int, ...] = ()
     """Sequences of the erasures that were begun and have not ended."""
     sealed_under: int | None = None

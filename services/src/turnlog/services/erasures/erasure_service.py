@@ -162,7 +162,11 @@ class ErasureService:
             traced = await self.tracer.trace(reached)
             command = build_command(traced, cause.event.reason, origin)
             done = await self.command_handler.handle(tenant, session, command, metadata)
-            begun = done.events[-1].sequence
+            begun = done.events[-1].sequence if done.events else None
+        # None again: another process carries out the same erasure, and was faster.
+        begun = begun or await self._find_begun(reached, origin)
+        if begun is None:
+            return None
         event, _ = await self._load_begun(tenant, session, begun)
         return ErasurePart(tenant, session, begun, event)
 

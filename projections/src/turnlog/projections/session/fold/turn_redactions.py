@@ -52,6 +52,8 @@ def apply_erasure_event(
         return replace(state, erasing=tuple(each for each in state.erasing if each != event.begun))
     if recorded.envelope.copyof is None:
         state = replace(state, erasing=(*state.erasing, recorded.sequence))
+    if event.origin:
+        state = replace(state, erased_by=(*state.erased_by, event.origin.name))
     # The next prompt is compared with none before, of which digests are gone.
     state = replace(state, called={}, erased_in=recorded.sequence)
     if not event.turns:

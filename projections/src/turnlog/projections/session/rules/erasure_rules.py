@@ -37,6 +37,8 @@ from turnlog.projections.session.turn_commands import (
 
 def begin_erasure(state: SessionState, command: BeginErasure) -> NewEvents:
     """Withhold what is to be erased, and record that its keys go; refuse what cannot be erased."""
+    if command.origin and command.origin.name in state.erased_by:
+        return ()  # Two processes carry out the same erasure.
     require_erasable(state, command.turns)
     if not command.turns:
         return tuple(_erase_session(state, command))
