@@ -28,6 +28,7 @@ from turnlog.events.model.call_events import AttemptStarted
 from turnlog.events.registry import KnownEvent
 from turnlog.events.store.media_chunks import (
     ChunkList,
+    ReceivedMedia,
     StoredMedia,
     is_chunk_list,
     iterate_bytes,
@@ -258,6 +259,9 @@ class HastyMediaStore(PlantedFault):
         expected: Digest | None = None,
     ) -> StoredMedia:
         received = await receive_media(data, most_bytes=most_bytes, expected=expected)
+        return await self.put_received(tenant, received)
+
+    async def put_received(self, tenant: str, received: ReceivedMedia) -> StoredMedia:
         chunk_list = ChunkList(
             size=received.item.size, chunks=tuple(map(compute_digest, received.chunks))
         )
