@@ -196,6 +196,8 @@ async def test_replies_of_turns_that_saw_the_words_go_on_request(
     session = await run_turns(sealed_up, provider, *texts)
     plan = await erase(sealed_up, session, turn=2, dry_run=True)
     assert plan["sessions"][0]["repeating_turns"] == [3, 4]
+    text = await erase(sealed_up, session, turn=2, of="text", dry_run=True)
+    assert text["sessions"][0]["repeating_turns"] == [2, 3, 4], "its own reply stays too"
     receipt = await erase(sealed_up, session, turn=2, with_replies=True)
     assert receipt["sessions"][0]["turns"] == [
         {"turn": 2, "of": "turn"},

@@ -15,7 +15,6 @@ from tests.layered_prompts.session_actions import ACTIONS, Action
 from tests.layered_prompts.test_session_invariants import play_session
 from tests.support.sessions.reproduction_checks import verify_session_log
 from turnlog.events.codec import CommandRef, EventDraft, decode_event, encode_batch
-from turnlog.events.content import ErasedText
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.redaction_events import ContentErased, ErasedPart, ErasedTurn
@@ -193,11 +192,3 @@ def find_erasure_faults(
 ) -> list[AuditFinding]:
     report = verify_session(events, blobs, VerificationContext(collect_installed()))
     return [each for each in report.findings if each.check == "erasure"]
-
-
-def test_erased_text_folds_to_what_stands_instead() -> None:
-    session = play_session([])
-    copy = seal_session(session.events)
-    assert not any(
-        isinstance(getattr(each.event, "text", None), ErasedText) for each in copy.events
-    )

@@ -28,7 +28,8 @@ LEAVES = st.lists(NEAR | FAR, max_size=12)
 
 def is_derivable(tree: KeyTree, leaf: int) -> bool:
     try:
-        return tree.derive_leaf(leaf) == KeyTree.create(ROOT).derive_leaf(leaf)
+        run = [range(leaf, leaf + 1)]
+        return tree.derive_covering_keys(run) == KeyTree.create(ROOT).derive_covering_keys(run)
     except LeafErased:
         return False
 
@@ -87,3 +88,17 @@ def test_key_of_a_box_needs_all_keys_it_follows_from_in_their_order() -> None:
     keys = {derive_box_key(each) for each in ([one], [two], [one, two], [two, one])}
     keys.add(derive_box_key([one], b"digest"))
     assert len(keys) == 5
+
+
+def test_keys_of_a_run_are_those_of_the_fewest_nodes_and_end_with_any_of_its_leaves() -> None:
+    tree = KeyTree.create(ROOT)
+    assert len(tree.derive_covering_keys([range(LEAF_COUNT)])) == 1
+    assert (
+        len(tree.derive_covering_keys([range(2, 202)])) == 9
+    )  # of 2, 4, 8, 16, 32, 64, 64, 8 and 2
+    assert len(tree.derive_covering_keys([range(4, 6)])) == 1
+    for leaf in (2, 100, 201):
+        with pytest.raises(LeafErased):
+            tree.remove_leaves([leaf]).derive_covering_keys([range(2, 202)])
+    left = tree.remove_leaves([1, 202]).derive_covering_keys([range(2, 202)])
+    assert left == tree.derive_covering_keys([range(2, 202)])

@@ -233,13 +233,20 @@ class SessionKeys:
                 )
             if stored is None:
                 continue  # Another record is the last one now.
-            await delete_earlier_records(self.connection, subject)
-            self.forget_records(tenant, session)
+            await _delete_earlier_records(self.connection, subject)
+            self._forget_record(tenant, session)
             before, after = compute_digest(found.payload), compute_digest(stored)
             return RemovedKeys(record.generation, before, after)
 
-    def forget_records(self, tenant: str, session: str) -> None:
-        """See `SealingKeys.forget_records`."""
+    async def compare_record(self, tenant: str, session: str) -> None:
+        """See `SealingKeys.compare_record`."""
+        known, subject = self._records.get((tenant, session)), build_key_subject(tenant, session)
+        found = await get_last_message(self.connection, KEYS_STREAM, subject, leader=True)
+        if known and (found is None or found.payload != known.stored):
+            self._forget_record(tenant, session)
+
+    def _forget_record(self, tenant: str, session: str) -> None:
+        """Drop what this process has in memory of a session's keys, and what depends on them."""
         self._stored.note_record((tenant, session))
         self._records.pop((tenant, session), None)
         self._box_keys.clear()
@@ -260,7 +267,7 @@ class SessionKeys:
             if known is None:
                 self._stored.note_record((tenant, session))
             elif known.stored != message.data:
-                self.forget_records(tenant, session)
+                self._forget_record(tenant, session)
 
         with self.connection.watch_reconnects(self._forget_all):
             async with open_subscription(self.connection.nc, ALL_KEY_SUBJECTS, forget):
@@ -269,7 +276,7 @@ class SessionKeys:
     def _forget_all(self) -> None:
         """Drop all keys in memory, after a time in which replaced records may have been missed."""
         for tenant, session in tuple(self._records):
-            self.forget_records(tenant, session)
+            self._forget_record(tenant, session)
 
     async def has_record(self, tenant: str, session: str) -> bool:
         """Return whether a session has keys."""
@@ -473,21 +480,24 @@ class _RecordOverwritten(BaseModel):
     success: bool
 
 
-async def delete_earlier_records(connection: NatsConnection, subject: str) -> None:
-    """Delete all records of a session but the last one; the server overwrites their bytes."""
+async def delete_replaced_record(connection: NatsConnection, sequence: int) -> None:
+    """Have the server overwrite a record that a later one has replaced, unless it is gone."""
+    subject, request = f"$JS.API.STREAM.MSG.DELETE.{KEYS_STREAM}", to_json({"seq": sequence})
+    try:
+        await request_json(connection, subject, _RecordOverwritten, request)
+    except JsApiError as denied:
+        if denied.code != NO_MESSAGE_CODE:
+            raise  # Otherwise another process was faster.
+
+
+async def _delete_earlier_records(connection: NatsConnection, subject: str) -> None:
+    """Do so with all records of a session but the last one."""
     last = await get_last_message(connection, KEYS_STREAM, subject, leader=True)
     while last:
         first = await get_next_message(connection, KEYS_STREAM, subject, 1, leader=True)
         if first is None or first.stream_sequence >= last.stream_sequence:
             return
-        request = to_json({"seq": first.stream_sequence})
-        try:
-            await request_json(
-                connection, f"$JS.API.STREAM.MSG.DELETE.{KEYS_STREAM}", _RecordOverwritten, request
-            )
-        except JsApiError as denied:
-            if denied.code != NO_MESSAGE_CODE:
-                raise  # Otherwise another process was faster.
+        await delete_replaced_record(connection, first.stream_sequence)
 
 
 def _find_leaves(digest: Digest, stored: bytes) -> str | None:

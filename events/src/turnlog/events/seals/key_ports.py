@@ -82,8 +82,8 @@ class SealingKeys(Protocol):
         """
         ...
 
-    def forget_records(self, tenant: str, session: str) -> None:
-        """Drop the keys of a session that this process has in memory."""
+    async def compare_record(self, tenant: str, session: str) -> None:
+        """Read the record of a session anew, and drop what is in memory of another one."""
         ...
 
     def watch_records(self) -> AbstractAsyncContextManager[None]:

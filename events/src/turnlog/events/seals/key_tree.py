@@ -76,10 +76,6 @@ class KeyTree:
         """Return the whole tree of a root."""
         return cls({(0, 0): root})
 
-    def derive_leaf(self, leaf: int) -> bytes:
-        """Return the key of a leaf; raises `LeafErased` if it was punctured."""
-        return self._derive_node((TREE_DEPTH, _check_leaf(leaf)))
-
     def derive_covering_keys(self, runs: Iterable[range]) -> list[bytes]:
         """Return the keys of the fewest nodes below which there are these leaves and no others.
 

@@ -16,6 +16,9 @@ from turnlog.events.seals.key_tree import LEAF_COUNT
 LeafSets = Mapping[str, frozenset[int]]
 """Leaves by session."""
 
+LeafRuns = Mapping[str, Sequence[range]]
+"""Runs of leaves by session."""
+
 UPLOADS_ID: Final = "_uploads"
 """In place of a session: its keys are those of what a tenant uploads before there is a turn."""
 
@@ -65,7 +68,7 @@ def _format_runs(numbers: Iterable[int]) -> Iterator[str]:
         first = last = number
 
 
-def parse_leaf_runs(name: str) -> Mapping[str, Sequence[range]] | None:
+def parse_leaf_runs(name: str) -> LeafRuns | None:
     """Return the runs of leaves of each session in a name; None if it is none."""
     found: dict[str, Sequence[range]] = {}
     for each in name.split(";"):
@@ -86,14 +89,13 @@ def parse_leaves(name: str) -> LeafSets:
     }
 
 
-def has_common_leaf(one: str, other: str) -> bool:
-    """Return whether two names have a leaf in common."""
-    theirs = parse_leaf_runs(other) or {}
+def has_common_leaf(one: LeafRuns, other: LeafRuns) -> bool:
+    """Return whether a session has a leaf in both."""
     return any(
         max(mine.start, its.start) < min(mine.stop, its.stop)
-        for session, runs in (parse_leaf_runs(one) or {}).items()
+        for session, runs in one.items()
         for mine in runs
-        for its in theirs.get(session, ())
+        for its in other.get(session, ())
     )
 
 

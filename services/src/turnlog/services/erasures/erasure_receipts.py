@@ -19,6 +19,7 @@ from turnlog.contract.value_names import ErasureStatus
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import KeyringMissing, Refused
 from turnlog.events.model.redaction_events import ContentErased, ErasureBegun, ErasureOrigin
+from turnlog.events.seals.leaf_sets import parse_leaf_runs
 from turnlog.projections.audit.record.erasure_reach import is_closed, is_under
 from turnlog.services.erasures.erasure_service import ErasureService, rebuild_target
 from turnlog.services.erasures.erasure_tracing import ErasureTarget, TracedErasure
@@ -86,7 +87,7 @@ class ErasureReceipts:
         handler = self.service.command_handler
         if handler.sealing is None or handler.sealing.keys is None:
             raise KeyringMissing(f"session {session}")
-        handler.sealing.keys.forget_records(tenant, session)
+        await handler.sealing.keys.compare_record(tenant, session)
         return await handler.load_events(tenant, session)
 
 
@@ -103,6 +104,7 @@ def _build_view(
     end = next((each for each in events if _ends(each, begun)), None)
     erased = end.event if end and isinstance(end.event, ContentErased) else None
     target = traced.target
+    leaves = parse_leaf_runs(target.leaves) or {}
     return ErasedSessionView(
         session=target.session,
         begun=begun,
@@ -118,7 +120,7 @@ def _build_view(
         left=tuple(
             each.sequence
             for each in events
-            if erased and is_under(each, target.leaves) and not is_closed(each)
+            if erased and is_under(each, leaves) and not is_closed(each)
         ),
     )
 

@@ -66,10 +66,6 @@ class ErasurePart:
     """Sequence of the event that began it."""
     event: ErasureBegun
 
-    def rebuild_target(self) -> ErasureTarget:
-        """Return the target that it was begun with."""
-        return rebuild_target(self.tenant, self.session, self.event)
-
     async def remove_keys(self, keys: SealingKeys) -> RemovedKeys:
         """Remove the keys of the session itself."""
         leaves = list_leaves(self.event.turns) if self.event.turns else None
@@ -139,7 +135,8 @@ class ErasureService:
     async def _begin_parts(self, part: ErasurePart, metadata: CommandMetadata) -> list[ErasurePart]:
         """Begin the part of every session that is reached; return all parts, this one first."""
         await self._require_folded(part.tenant, part.session, part.begun)
-        traced = await self.tracer.trace(part.rebuild_target())
+        target = rebuild_target(part.tenant, part.session, part.event)
+        traced = await self.tracer.trace(target)
         parts = [part]
         for reached in traced.reached:
             if found := await self._begin_part(reached, part, metadata):

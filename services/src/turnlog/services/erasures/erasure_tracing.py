@@ -7,7 +7,7 @@ is part of what came of that turn. Both have keys of their own, which go too.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused
@@ -50,6 +50,10 @@ class ErasureTarget:
         )
         return ";".join(filter(None, (own, self.outer_leaves)))
 
+    def build_reached(self, session: str, turns: tuple[ErasedTurn, ...]) -> ErasureTarget:
+        """Return what is erased of another session that has words of this target."""
+        return replace(self, session=session, turns=turns, outer_leaves=self.leaves)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracedErasure:
@@ -62,9 +66,14 @@ class TracedErasure:
 
     @property
     def repeating_turns(self) -> tuple[int, ...]:
-        """Turns whose prompts had the words, and whose replies stay: they may repeat them."""
+        """Turns whose prompts had the words, and whose replies stay: they may repeat them.
+
+        The turn itself is one, where only what was submitted with it is erased.
+        """
+        if not self.target.turns:
+            return ()
         gone = {each.turn for each in self.target.turns if each.of != "text"}
-        return tuple(turn for turn in self.reach.turns if turn not in gone) if gone else ()
+        return tuple(turn for turn in self.reach.turns if turn not in gone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +108,7 @@ class ErasureTracing:
             copied = tuple(each for each in target.turns if each.turn in turns)
             if not copied:
                 return None
-        return ErasureTarget(
-            tenant=target.tenant,
-            session=fork,
-            turns=copied,
-            outer_leaves=target.leaves,
-            with_replies=target.with_replies,
-        )
+        return target.build_reached(fork, copied)
 
 
 def list_children(
@@ -117,16 +120,7 @@ def list_children(
         if target.turns
         else dict.fromkeys(state.children, ())
     )
-    return [
-        ErasureTarget(
-            tenant=target.tenant,
-            session=child,
-            turns=turns,
-            outer_leaves=target.leaves,
-            with_replies=target.with_replies,
-        )
-        for child, turns in asked.items()
-    ]
+    return [target.build_reached(child, turns) for child, turns in asked.items()]
 
 
 def add_replies(events: Sequence[RecordedEvent], target: ErasureTarget) -> ErasureTarget:
@@ -136,13 +130,7 @@ def add_replies(events: Sequence[RecordedEvent], target: ErasureTarget) -> Erasu
     turns: dict[int, ErasedPart] = {each.turn: each.of for each in target.turns}
     while True:
         erased = tuple(ErasedTurn(turn=turn, of=of) for turn, of in sorted(turns.items()))
-        grown = ErasureTarget(
-            tenant=target.tenant,
-            session=target.session,
-            turns=erased,
-            outer_leaves=target.outer_leaves,
-            with_replies=True,
-        )
+        grown = replace(target, turns=erased)
         seen = [
             turn for turn in find_reach(events, grown.leaves).turns if _is_work_kept(turns, turn)
         ]

@@ -12,20 +12,20 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
 
-from pydantic import BaseModel
-from pydantic_core import to_json
-
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.jetstream.direct_get import (
     StoredMessage,
     get_consecutive_messages,
     get_last_message,
-    get_message,
     get_next_message,
 )
-from turnlog.events.jetstream.js_api import JsApiError, fetch_stream_info, request_json
+from turnlog.events.jetstream.js_api import fetch_stream_info
 from turnlog.events.jetstream.nats_connection import NatsConnection
-from turnlog.events.jetstream.session_keys import parse_record, store_record
+from turnlog.events.jetstream.session_keys import (
+    delete_replaced_record,
+    parse_record,
+    store_record,
+)
 from turnlog.events.seals.keyrings import SealKeyring
 from turnlog.events.subjects import ALL_KEY_SUBJECTS, KEYS_STREAM, parse_key_subject
 
@@ -34,10 +34,6 @@ PAGE_RECORDS: Final = 500
 
 CONCURRENT_REWRAPS: Final = 64
 """Records that are wrapped again at a time."""
-
-
-class _DeletionReply(BaseModel):
-    success: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +131,7 @@ class GenerationRetirement:
             keys = await self.keyring.unwrap_keys(tenant, wrapped)
         except Corrupt as error:
             if await self._is_replaced(record):
-                await self._delete_replaced(record.stream_sequence)
+                await delete_replaced_record(self.connection, record.stream_sequence)
                 return None
             return UnfitRecord(tenant, session, error.detail)
         stored = await store_record(
@@ -147,21 +143,12 @@ class GenerationRetirement:
         )
         self.rewrapped += stored is not None
         # There is a later one in either case, its own or that of another writer.
-        await self._delete_replaced(record.stream_sequence)
+        await delete_replaced_record(self.connection, record.stream_sequence)
         return None
 
     async def _is_replaced(self, record: StoredMessage) -> bool:
         last = await get_last_message(self.connection, KEYS_STREAM, record.subject, leader=True)
         return last is None or last.stream_sequence != record.stream_sequence
-
-    async def _delete_replaced(self, sequence: int) -> None:
-        """Have the server overwrite a record that a later one has replaced, unless it is gone."""
-        subject = f"$JS.API.STREAM.MSG.DELETE.{KEYS_STREAM}"
-        try:
-            await request_json(self.connection, subject, _DeletionReply, to_json({"seq": sequence}))
-        except JsApiError:
-            if await get_message(self.connection, KEYS_STREAM, sequence, leader=True):
-                raise
 
 
 def _find_generation(record: StoredMessage) -> int:

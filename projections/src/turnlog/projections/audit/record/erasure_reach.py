@@ -13,7 +13,7 @@ from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.child_events import ChildRequested
 from turnlog.events.model.redaction_events import ErasedTurn
-from turnlog.events.seals.leaf_sets import has_common_leaf
+from turnlog.events.seals.leaf_sets import LeafRuns, has_common_leaf, parse_leaf_runs
 from turnlog.events.seals.sealed_payload import SealedPayload, parse_sealed_header
 
 
@@ -31,7 +31,8 @@ class ErasureReach:
 
 def find_reach(events: Iterable[RecordedEvent], leaves: str) -> ErasureReach:
     """Return what of a session is under one of these keys, in the form of `sealedof`."""
-    reached = [each for each in events if is_under(each, leaves)]
+    runs = parse_leaf_runs(leaves) or {}
+    reached = [each for each in events if is_under(each, runs)]
     calls = [each.event for each in reached if isinstance(each.event, ContextAssembled)]
     return ErasureReach(
         events=tuple(each.sequence for each in reached),
@@ -40,10 +41,10 @@ def find_reach(events: Iterable[RecordedEvent], leaves: str) -> ErasureReach:
     )
 
 
-def is_under(recorded: RecordedEvent, leaves: str) -> bool:
+def is_under(recorded: RecordedEvent, leaves: LeafRuns) -> bool:
     """Return whether an event is sealed under one of these keys."""
     header = parse_sealed_header(recorded.stored)
-    return header is not None and has_common_leaf(header.leaves, leaves)
+    return header is not None and has_common_leaf(parse_leaf_runs(header.leaves) or {}, leaves)
 
 
 def is_closed(recorded: RecordedEvent) -> bool:

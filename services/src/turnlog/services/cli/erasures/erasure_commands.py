@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from typing import Annotated
 
 import typer
@@ -11,6 +12,24 @@ from turnlog.services.cli.command_runner import run_command, show_answer
 from turnlog.services.cli.options import OutputOption, ReadTarget, ServiceTarget, SessionArgument
 
 
+@dataclass(frozen=True, slots=True)
+class ErasureOptions:
+    """How and why something is erased."""
+
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="TEXT", help="Recorded for good: name no person.")
+    ]
+    with_replies: Annotated[
+        bool,
+        typer.Option(
+            "--with-replies", help="Also what came of other turns whose prompts had the words."
+        ),
+    ] = False
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be erased.")] = (
+        False
+    )
+
+
 def erase_words(
     session: SessionArgument,
     turn: Annotated[
@@ -18,22 +37,11 @@ def erase_words(
         typer.Argument(metavar="[TURN]", min=1, help="A turn; by default the whole session."),
     ] = None,
     *,
-    reason: Annotated[
-        str, typer.Option("--reason", metavar="TEXT", help="Recorded for good: name no person.")
-    ],
     of: Annotated[
         ErasedPart,
         typer.Option("--of", help="What was submitted (`text`), what came of it, or both."),
     ] = "turn",
-    with_replies: Annotated[
-        bool,
-        typer.Option(
-            "--with-replies", help="Also what came of later turns whose prompts had the words."
-        ),
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show what would be erased.")
-    ] = False,
+    options: ErasureOptions,
     target: ServiceTarget,
     output: OutputOption = "table",
 ) -> None:
@@ -45,32 +53,14 @@ def erase_words(
     from turnlog.client import operations
     from turnlog.services.cli.erasures.erasure_view import render_receipt
 
-    operation = operations.erase_words(
-        session=session,
-        reason=reason,
-        turn=turn,
-        of=of,
-        with_replies=with_replies,
-        dry_run=dry_run,
-    )
+    operation = operations.erase_words(session=session, turn=turn, of=of, **asdict(options))
     run_command(target, operation, render_receipt, output)
 
 
 def erase_user(
     user: Annotated[str, typer.Argument(metavar="USER", help="The user's name.")],
     *,
-    reason: Annotated[
-        str, typer.Option("--reason", metavar="TEXT", help="Recorded for good: name no person.")
-    ],
-    with_replies: Annotated[
-        bool,
-        typer.Option(
-            "--with-replies", help="Also what came of other turns whose prompts had the words."
-        ),
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show what would be erased.")
-    ] = False,
+    options: ErasureOptions,
     target: ServiceTarget,
     output: OutputOption = "table",
 ) -> None:
@@ -81,9 +71,7 @@ def erase_user(
     from turnlog.client import tenant_operations
     from turnlog.services.cli.erasures.erasure_view import render_user_erasure
 
-    operation = tenant_operations.erase_user(
-        user, reason, with_replies=with_replies, dry_run=dry_run
-    )
+    operation = tenant_operations.erase_user(user, **asdict(options))
     run_command(target, operation, render_user_erasure, output)
 
 
