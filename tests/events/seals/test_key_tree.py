@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from hashlib import sha256
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from turnlog.events.content import compute_digest
 from turnlog.events.errors import Corrupt, Refused
+from turnlog.events.seals.kept_keys import KeptKey, compute_kept_digest, list_kept_keys
 from turnlog.events.seals.key_tree import (
     LEAF_COUNT,
     TREE_DEPTH,
@@ -102,3 +105,47 @@ def test_keys_of_a_run_are_those_of_the_fewest_nodes_and_end_with_any_of_its_lea
             tree.remove_leaves([leaf]).derive_covering_keys([range(2, 202)])
     left = tree.remove_leaves([1, 202]).derive_covering_keys([range(2, 202)])
     assert left == tree.derive_covering_keys([range(2, 202)])
+
+
+@given(LEAVES, st.integers(0, 20))
+def test_kept_keys_cover_every_other_leaf_once_and_no_node_has_turns_on_both_sides(
+    leaves: list[int], last_turn: int
+) -> None:
+    tree = KeyTree.create(ROOT).remove_leaves(leaves)
+    kept = list_kept_keys(tree, last_turn)
+    covered = [(each.leaves.start, each.leaves.stop) for each in kept]
+    assert covered == sorted(covered)
+    assert all(end <= first for (_, end), (first, _) in pairwise(covered))
+    assert sum(len(each.leaves) for each in kept) == LEAF_COUNT - len(set(leaves))
+    assert not any(leaf in each.leaves for leaf in leaves for each in kept)
+    later = get_work_leaf(last_turn) + 1
+    assert not any(each.leaves.start < later < each.leaves.stop for each in kept)
+    for each in kept[:8]:
+        run = [each.leaves[:1]]
+        assert KeyTree({place_node(each): each.node}).derive_covering_keys(
+            run
+        ) == tree.derive_covering_keys(run)
+
+
+def place_node(kept: KeptKey) -> tuple[int, int]:
+    depth = TREE_DEPTH - (len(kept.leaves).bit_length() - 1)
+    return depth, kept.leaves.start >> TREE_DEPTH - depth
+
+
+def test_list_of_kept_keys_has_another_digest_for_another_node_and_opens_nothing() -> None:
+    tree = KeyTree.create(ROOT).remove_leaves([4, 5])
+    kept = list_kept_keys(tree, 3)
+    other = list_kept_keys(KeyTree.create(bytes(32)).remove_leaves([4, 5]), 3)
+    assert [each.describe() | {"hash": ""} for each in kept] == [
+        each.describe() | {"hash": ""} for each in other
+    ]
+    assert compute_kept_digest(kept) != compute_kept_digest(other)
+    listed = str([each.describe() for each in kept])
+    assert [(each.leaves.start, each.leaves.stop - 1) for each in kept[:4]] == [
+        (0, 3),
+        (6, 7),
+        (8, 15),
+        (16, 31),
+    ]
+    assert not any(each.node.hex() in listed or each.node.hex() in str(kept) for each in kept)
+    assert compute_kept_digest([]) == compute_digest("[]"), "nothing is left of an erased session"

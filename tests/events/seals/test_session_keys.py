@@ -27,6 +27,7 @@ from turnlog.events.jetstream.nats_connection import require_keys
 from turnlog.events.jetstream.session_keys import SessionKeys, parse_record
 from turnlog.events.jetstream.stream_setup import StreamOptions
 from turnlog.events.model.turn_events import TurnSubmitted
+from turnlog.events.seals.kept_keys import compute_kept_digest
 from turnlog.events.seals.key_ports import SealingKeys
 from turnlog.events.seals.key_tree import KeyTree, get_text_leaf
 from turnlog.events.seals.keyrings import StaticKeyring, WrappedKeys
@@ -264,10 +265,12 @@ async def test_removing_keys_is_final_in_every_process_and_overwrites_the_record
         js = client.connection.nc.jetstream()
         before = (await js.get_last_msg(KEYS_STREAM, subject)).data
         leaves = frozenset({get_text_leaf(1)})
-        removed = await get_keys(client).remove_leaves(fresh_tenant, "s", leaves)
+        removed = await get_keys(client).remove_leaves(fresh_tenant, "s", leaves, 2)
         assert removed.before != removed.after
-        again = await get_keys(client).remove_leaves(fresh_tenant, "s", leaves)
+        again = await get_keys(client).remove_leaves(fresh_tenant, "s", leaves, 2)
         assert (again.before, again.after) == (removed.after, removed.after)
+        kept = await get_keys(other).list_kept_keys(fresh_tenant, "s", 2)
+        assert removed.left == again.left == compute_kept_digest(kept)
         await asyncio.wait_for(forgotten.wait(), 10)
         erased = ErasedText(erased=True, digest="", characters=5)
         assert await read_texts(other, fresh_tenant) == [erased, PlainText(text="second")]
@@ -287,7 +290,7 @@ async def test_two_removals_at_once_both_hold(client: JetStreamClient, fresh_ten
     both = [client, open_again(client, KEYRING)]
     await asyncio.gather(
         *(
-            get_keys(each).remove_leaves(fresh_tenant, "s", frozenset({get_text_leaf(turn)}))
+            get_keys(each).remove_leaves(fresh_tenant, "s", frozenset({get_text_leaf(turn)}), 3)
             for each, turn in zip(both, (1, 3), strict=True)
         )
     )
@@ -302,12 +305,12 @@ async def test_text_under_all_keys_of_a_session_closes_with_the_first_that_is_re
     await keys.create_record(fresh_tenant, "s")
     stored = await keys.seal_session_text(fresh_tenant, "s", "snapshot", b"qvx state")
     assert await keys.open_text(fresh_tenant, "snapshot", stored) == b"qvx state"
-    await keys.remove_leaves(fresh_tenant, "s", frozenset({5}))
+    await keys.remove_leaves(fresh_tenant, "s", frozenset({5}), 3)
     with pytest.raises(Corrupt, match="erased"):
         await keys.open_text(fresh_tenant, "snapshot", stored)
     later = await keys.seal_session_text(fresh_tenant, "s", "snapshot", b"qvx later")
     assert b"s:0-4,6-2097151" in later
     assert await keys.open_text(fresh_tenant, "snapshot", later) == b"qvx later"
-    await keys.remove_leaves(fresh_tenant, "s", None)
+    await keys.remove_leaves(fresh_tenant, "s", None, 3)
     with pytest.raises(Corrupt, match="all of them were erased"):
         await keys.seal_session_text(fresh_tenant, "s", "snapshot", b"qvx")

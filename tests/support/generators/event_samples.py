@@ -328,6 +328,7 @@ def _build_session_samples() -> dict[str, KnownEvent]:
             generation=1,
             record_before=compute_digest("before"),
             record_after=compute_digest("after"),
+            keys_left=compute_digest("left"),
         ),
     }
 

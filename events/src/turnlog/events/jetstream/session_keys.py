@@ -15,7 +15,7 @@ import logging
 import re
 import secrets
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import islice
@@ -41,6 +41,7 @@ from turnlog.events.jetstream.nats_connection import (
 )
 from turnlog.events.seals.boxes import BoxAltered, open_box, seal_box
 from turnlog.events.seals.event_boxes import EventSeal
+from turnlog.events.seals.kept_keys import KeptKey, compute_kept_digest, list_kept_keys
 from turnlog.events.seals.key_ports import RemovedKeys
 from turnlog.events.seals.key_tree import (
     BOX_PURPOSE,
@@ -212,7 +213,7 @@ class SessionKeys:
         return record.generation
 
     async def remove_leaves(
-        self, tenant: str, session: str, leaves: frozenset[int] | None
+        self, tenant: str, session: str, leaves: frozenset[int] | None, last_turn: int
     ) -> RemovedKeys:
         """See `SealingKeys.remove_leaves`."""
         subject = build_key_subject(tenant, session)
@@ -235,8 +236,20 @@ class SessionKeys:
                 continue  # Another record is the last one now.
             await _delete_earlier_records(self.connection, subject)
             self._forget_record(tenant, session)
-            before, after = compute_digest(found.payload), compute_digest(stored)
-            return RemovedKeys(record.generation, before, after)
+            return RemovedKeys(
+                generation=record.generation,
+                before=compute_digest(found.payload),
+                after=compute_digest(stored),
+                left=compute_kept_digest(list_kept_keys(left, last_turn)),
+            )
+
+    async def list_kept_keys(self, tenant: str, session: str, last_turn: int) -> Sequence[KeptKey]:
+        """See `SealingKeys.list_kept_keys`."""
+        await self.compare_record(tenant, session)
+        record = await self.find_record(tenant, session)
+        if record is None:
+            raise Corrupt(f"keys of session {session}", "the record is missing")
+        return list_kept_keys(record.tree, last_turn)
 
     async def compare_record(self, tenant: str, session: str) -> None:
         """See `SealingKeys.compare_record`."""

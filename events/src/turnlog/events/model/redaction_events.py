@@ -152,6 +152,10 @@ class ContentErased(EventModel):
     """Digest of the stored record of the keys before."""
     record_after: Digest
     """Digest of the record after."""
+    keys_left: Digest | None = None
+    """Digest of the list of the keys that are left, each by its leaves and a digest of its own, as
+    a signed receipt has it; earlier releases recorded none.
+    """
 
 
 RedactionEvent = ReplyRedacted | TextRedacted

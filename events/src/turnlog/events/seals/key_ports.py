@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -10,6 +10,7 @@ from typing import Protocol
 from pydantic import BaseModel
 
 from turnlog.events.content import Digest
+from turnlog.events.seals.kept_keys import KeptKey
 from turnlog.events.seals.leaf_sets import LeafSets
 
 
@@ -23,6 +24,8 @@ class RemovedKeys:
     """Digest of the stored record before; the one after, if the keys were gone already."""
     after: Digest
     """Digest of the record after."""
+    left: Digest
+    """Digest of the list of keys that are left; see `kept_keys`."""
 
 
 class EventSealer(Protocol):
@@ -74,9 +77,17 @@ class SealingKeys(Protocol):
         ...
 
     async def remove_leaves(
-        self, tenant: str, session: str, leaves: frozenset[int] | None
+        self, tenant: str, session: str, leaves: frozenset[int] | None, last_turn: int
     ) -> RemovedKeys:
         """Remove keys of a session for good, or all of them with None; twice is as good as once.
+
+        `last_turn` is the last one that the session had by then. Raises `Corrupt` if the session
+        has no record.
+        """
+        ...
+
+    async def list_kept_keys(self, tenant: str, session: str, last_turn: int) -> Sequence[KeptKey]:
+        """Return the nodes that are left of a session's keys, by the record that is stored now.
 
         Raises `Corrupt` if the session has no record.
         """

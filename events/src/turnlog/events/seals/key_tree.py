@@ -82,7 +82,12 @@ class KeyTree:
         Raises `LeafErased` if one of the leaves was punctured, because then no node above it is
         left. A long run of turns has some twenty of them.
         """
-        return [self._derive_node(node) for run in runs for node in _iterate_covering_nodes(run)]
+        return [key for _, key in self.list_covering_nodes(runs)]
+
+    def list_covering_nodes(self, runs: Iterable[range]) -> list[tuple[range, bytes]]:
+        """Return the same keys, each after the leaves that follow from it."""
+        places = (place for run in runs for place in _iterate_covering_nodes(run))
+        return [(_list_leaves(place), self._derive_node(place)) for place in places]
 
     def _derive_node(self, place: _Place) -> bytes:
         found = self.nodes.get(place) or self._derived.get(place)
@@ -109,11 +114,11 @@ class KeyTree:
         """Return the runs of leaves that are left, from the first one on."""
         runs: list[range] = []
         for depth, number in sorted(self.nodes, key=_get_first_leaf):
-            first = _get_first_leaf((depth, number))
-            end = first + (1 << TREE_DEPTH - depth)
+            leaves = _list_leaves((depth, number))
+            first = leaves.start
             if runs and runs[-1].stop == first:
                 first = runs.pop().start
-            runs.append(range(first, end))
+            runs.append(range(first, leaves.stop))
         return runs
 
     def encode(self) -> bytes:
@@ -139,6 +144,11 @@ EMPTY_TREE: Final = KeyTree({})
 def _get_first_leaf(place: _Place) -> int:
     depth, number = place
     return number << TREE_DEPTH - depth
+
+
+def _list_leaves(place: _Place) -> range:
+    first = _get_first_leaf(place)
+    return range(first, first + (1 << TREE_DEPTH - place[0]))
 
 
 def _iterate_nodes(body: bytes) -> Iterator[tuple[_Place, bytes]]:

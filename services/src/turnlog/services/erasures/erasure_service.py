@@ -38,6 +38,7 @@ from turnlog.services.erasures.erasure_tracing import (
     ErasureTarget,
     ErasureTracing,
     TracedErasure,
+    find_last_turn,
 )
 from turnlog.services.sessions.command_handler import CommandHandler
 
@@ -66,10 +67,10 @@ class ErasurePart:
     """Sequence of the event that began it."""
     event: ErasureBegun
 
-    async def remove_keys(self, keys: SealingKeys) -> RemovedKeys:
+    async def remove_keys(self, keys: SealingKeys, last_turn: int) -> RemovedKeys:
         """Remove the keys of the session itself."""
         leaves = list_leaves(self.event.turns) if self.event.turns else None
-        return await keys.remove_leaves(self.tenant, self.session, leaves)
+        return await keys.remove_leaves(self.tenant, self.session, leaves, last_turn)
 
 
 def rebuild_target(tenant: str, session: str, event: ErasureBegun) -> ErasureTarget:
@@ -168,7 +169,12 @@ class ErasureService:
         return ErasurePart(tenant, session, begun, event)
 
     async def _remove_keys(self, parts: Sequence[ErasurePart]) -> list[RemovedKeys]:
-        return [await part.remove_keys(self._require_keys(part.session)) for part in parts]
+        removed: list[RemovedKeys] = []
+        for part in parts:
+            events = await self.command_handler.load_events(part.tenant, part.session)
+            last_turn = find_last_turn(events, part.begun)
+            removed.append(await part.remove_keys(self._require_keys(part.session), last_turn))
+        return removed
 
     async def _end_parts(
         self,
@@ -183,6 +189,7 @@ class ErasureService:
                 generation=gone.generation,
                 record_before=gone.before,
                 record_after=gone.after,
+                keys_left=gone.left,
             )
             await self.command_handler.handle(
                 part.tenant, part.session, EndErasure(ended), metadata

@@ -175,3 +175,13 @@ def list_submitted_turns(events: Sequence[RecordedEvent], *, copied: bool) -> se
         if isinstance(each.event, TurnSubmitted | TurnQueued)
         and (each.envelope.copyof is not None) is copied
     }
+
+
+def find_last_turn(events: Sequence[RecordedEvent], begun: int) -> int:
+    """Return the last turn that was submitted before an erasure began; 0 if none was."""
+    submitted = (
+        each.event.turn
+        for each in events
+        if each.sequence < begun and isinstance(each.event, TurnSubmitted | TurnQueued)
+    )
+    return max(submitted, default=0)
