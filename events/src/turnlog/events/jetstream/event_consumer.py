@@ -20,7 +20,7 @@ from typing import Self
 
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt, Refused
-from turnlog.events.jetstream.jetstream_client import JetStreamClient, add_keys, build_client
+from turnlog.events.jetstream.jetstream_client import JetStreamClient, build_client, open_keys
 from turnlog.events.jetstream.js_api import fetch_stream_info
 from turnlog.events.jetstream.nats_connection import open_connection
 from turnlog.events.log_token_join import (
@@ -166,8 +166,11 @@ async def subscribe_events(
     the event that records it. Refuses unknown names and cursors of another stream.
     """
     _check_filter(types, session, tokens=tokens)
-    async with open_connection(url, name="turnlog-consumer") as connection:
-        on = build_client(add_keys(connection, keyring), tenant, session)
+    async with (
+        open_connection(url, name="turnlog-consumer") as connection,
+        open_keys(connection, keyring) as opened,
+    ):
+        on = build_client(opened, tenant, session)
         if session is None:
             start, items, cursors = await _open_tenant_stream(on, tenant, after)
         else:

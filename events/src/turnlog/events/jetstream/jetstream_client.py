@@ -458,9 +458,21 @@ async def open_client(
         on_closed=on_closed,
     ) as connection:
         await provision_streams(connection, terms)
-        opened = add_keys(connection, keyring)
-        async with opened.keys.watch_records() if opened.keys else nullcontext():
+        async with open_keys(connection, keyring) as opened:
             yield build_client(opened, tenant)
+
+
+@asynccontextmanager
+async def open_keys(
+    connection: NatsConnection, keyring: SealKeyring | None
+) -> AsyncGenerator[NatsConnection]:
+    """Yield a connection that opens what is sealed, if there is a keyring.
+
+    Keys in memory are forgotten once an erasure has removed them.
+    """
+    opened = add_keys(connection, keyring)
+    async with opened.keys.watch_records() if opened.keys else nullcontext():
+        yield opened
 
 
 def add_keys(connection: NatsConnection, keyring: SealKeyring | None) -> NatsConnection:

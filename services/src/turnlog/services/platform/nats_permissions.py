@@ -273,7 +273,7 @@ GRANTS: Final[Sequence[NatsGrant]] = (
     ),
     NatsGrant(
         purpose="Hear which records of keys are replaced, so as to forget those in memory",
-        users=ROLES,
+        users=(*ROLES, "consumer"),
         subscribe=(ALL_KEY_SUBJECTS,),
     ),
     NatsGrant(

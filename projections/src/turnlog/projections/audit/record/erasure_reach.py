@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from turnlog.events.envelope import RecordedEvent
+from turnlog.events.errors import KeysErased
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.child_events import ChildRequested
 from turnlog.events.model.redaction_events import ErasedTurn
@@ -51,6 +52,12 @@ def is_closed(recorded: RecordedEvent) -> bool:
     """Return whether an event is sealed under a key that was removed."""
     stored = recorded.stored
     return isinstance(stored, SealedPayload) and stored.key is None and not stored.fault
+
+
+def require_prompt_kept(recorded: RecordedEvent, call: ContextAssembled) -> None:
+    """Raise `KeysErased` if words of the prompt of a call were erased; `recorded` holds it."""
+    if is_closed(recorded):
+        raise KeysErased(f"of call {call.call}")
 
 
 def list_asked_turns(

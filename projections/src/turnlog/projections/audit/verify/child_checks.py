@@ -31,6 +31,7 @@ from turnlog.events.model.turn_events import (
     TurnSubmitted,
     find_turn_end,
 )
+from turnlog.projections.audit.record.erasure_reach import is_closed
 from turnlog.projections.audit.record.event_queries import filter_by_type
 from turnlog.projections.audit.verify.audit_findings import AuditFinding
 from turnlog.projections.audit.verify.verification_report import ChildClaim, ChildTurn
@@ -125,13 +126,22 @@ def _collect_handed_inputs(
 
 
 def collect_child_claims(events: Sequence[RecordedEvent]) -> tuple[ChildClaim, ...]:
-    """Return what a session recorded of the turns of its children, in order."""
+    """Return what a session recorded of the turns of its children, in order.
+
+    Where it was erased what a child was asked, or replied, there is nothing to compare.
+    """
+    erased_queries = _list_erased(events, ToolCalled)
+    erased_replies = _list_erased(events, ToolReturned)
     called = {(e.call, e.id): e for e in _list_events(events, ToolCalled)}
     returned = {(e.call, e.id): e for e in _list_events(events, ToolReturned)}
     handed = _collect_handed_inputs(events)
     claims: list[ChildClaim] = []
     for recorded in filter_by_type(events, ChildRequested, ChildSettled):
         match recorded.event:
+            case ChildRequested(call=call, id=id) if (call, id) in erased_queries:
+                pass
+            case ChildSettled(call=call, id=id) if (call, id) in erased_replies:
+                pass
             case ChildRequested(call=call, id=id, session=session, child_turn=turn, turn=by):
                 query = find_query(called[call, id].arguments) if (call, id) in called else None
                 text = compute_digest(query) if query is not None else None
@@ -178,8 +188,9 @@ def collect_child_turns(events: Sequence[RecordedEvent]) -> tuple[ChildTurn, ...
     for recorded in events:
         match recorded.event:
             case TurnSubmitted(turn=turn, text=text) | TurnQueued(turn=turn, text=text):
-                asked[turn] = text.digest if text else None
-                inputs[turn] = _list_references(recorded)
+                is_kept = not is_closed(recorded)
+                asked[turn] = text.digest if text and is_kept else None
+                inputs[turn] = _list_references(recorded) if is_kept else ()
             case TurnCompleted(turn=turn, text=text):
                 replied[turn] = (*replied.get(turn, ()), text.digest)
             case TurnFailed(turn=turn) | TurnCancelled(turn=turn):
@@ -268,6 +279,17 @@ def _identify_sealed_input(handed: ParentInput) -> tuple[str, int, int, Digest]:
 
 def _list_events(events: Iterable[RecordedEvent], kind: type[ListedEvent]) -> Iterator[ListedEvent]:
     return (each.event for each in events if isinstance(each.event, kind))
+
+
+def _list_erased(
+    events: Iterable[RecordedEvent], kind: type[ToolCalled | ToolReturned]
+) -> set[tuple[str, str]]:
+    """Return the calls and ids of the events of a type whose words were erased."""
+    return {
+        (each.event.call, each.event.id)
+        for each in events
+        if isinstance(each.event, kind) and is_closed(each)
+    }
 
 
 def _build_finding(recorded: RecordedEvent, detail: str) -> AuditFinding:

@@ -28,6 +28,7 @@ from turnlog.services.process_components import connect_components
 from turnlog.services.projector.knowledge_projector import KnowledgeProjector
 from turnlog.services.projector.log_fold import LogFolder, rebuild_rows
 from turnlog.services.projector.segment_projector import SegmentProjector
+from turnlog.services.seals.keyring_files import apply_directory_keyring
 
 
 async def rebuild_read_models(target: LogTarget, environ: Mapping[str, str]) -> None:
@@ -87,7 +88,8 @@ async def _open_settings(
         yield read_settings(ProjectorSettings, environ)
         return
     overrides = {"data_dir": target.data_dir, "tenant": target.tenant}
-    settings = read_settings(AllInOneSettings, environ, overrides)
+    own = read_settings(AllInOneSettings, environ, overrides)
+    settings = apply_directory_keyring(own, creating=False)
     if isinstance(locate_data(None, target.data_dir), RunningService):
         yield settings.build_role_settings(
             ProjectorSettings, _read_nats_address(target.data_dir), None

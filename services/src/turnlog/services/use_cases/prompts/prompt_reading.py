@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.call_events import ContextAssembled
+from turnlog.projections.audit.record.erasure_reach import require_prompt_kept
 from turnlog.projections.audit.record.prompt_readback import list_referenced_blobs
 from turnlog.projections.audit.verify.prompt_reproduction import (
     ReproductionResult,
@@ -50,10 +51,11 @@ class PromptReading:
         """Return the prompt of a call, its layers and segments, and what was cut to fit.
 
         The text comes from the manifest's references and the rest from the manifest; nothing is
-        assembled again.
+        assembled again. Raises `KeysErased` where words of the prompt were erased.
         """
         moment = await self.time_travel.find_call(tenant, session, call)
         fixed = moment.call_context
+        require_prompt_kept(moment.recorded, fixed)
         events = await self.time_travel.load_referenced_events(moment)
         texts = self.time_travel.command_handler.texts
         blobs = await texts.read_blobs(tenant, list_referenced_blobs(fixed.manifest))

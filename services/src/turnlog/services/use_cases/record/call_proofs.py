@@ -13,7 +13,7 @@ from typing import Final
 from turnlog.contract.call_payloads import CallProofView, ProvenEvent
 from turnlog.events.content import encode_canonical
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.errors import KeysErased, Refused
+from turnlog.events.errors import Refused
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.turn_events import (
@@ -24,7 +24,7 @@ from turnlog.events.model.turn_events import (
     TurnSubmitted,
 )
 from turnlog.events.seals.sealed_payload import get_box_key
-from turnlog.projections.audit.record.erasure_reach import is_closed
+from turnlog.projections.audit.record.erasure_reach import require_prompt_kept
 from turnlog.projections.audit.record.event_queries import find_call
 from turnlog.projections.audit.record.prompt_readback import list_referenced_blobs
 from turnlog.projections.audit.verify.hash_chain import format_root, parse_digest
@@ -61,8 +61,7 @@ class CallProofs:
         if sequence is not None:
             refuse_future(sequence, events[-1].sequence, "sequence")
         recorded, fixed = find_call(events, call)
-        if is_closed(recorded):
-            raise KeysErased(f"of call {call}")
+        require_prompt_kept(recorded, fixed)
         if sequence is not None and sequence < recorded.sequence:
             detail = f"call {call} was made after event {sequence}"
             fix = "take a new checkpoint, or name a later sequence"
