@@ -6,6 +6,7 @@ from turnlog.events.content import PlainText, compute_digest
 from turnlog.events.model.attempt_figures import AttemptCost
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.manifest import (
+    BlobSource,
     BlueprintTextSource,
     CounterRef,
     EventTextSource,
@@ -14,9 +15,16 @@ from turnlog.events.model.manifest import (
     ParentInputSource,
     PartSource,
     PromptPart,
+    SegmentSource,
 )
 from turnlog.events.model.memory_events import HistorySummarised, TurnRange
 from turnlog.events.model.redaction_events import RedactedSpan
+from turnlog.events.model.retrieval_events import (
+    CandidateOutcome,
+    KnowledgeRetrieved,
+    RetrievalCandidate,
+    RetrievalLimits,
+)
 from turnlog.events.model.session_events import SessionClosed, SessionOrigin
 from turnlog.events.model.turn_events import (
     TurnDisplayed,
@@ -42,6 +50,8 @@ from turnlog.projections.testing import (
 )
 
 DIGEST = compute_digest("x")
+
+KEYED = f"hmac-{DIGEST}"
 
 HISTORY = given(
     open_session(language="en"),
@@ -104,6 +114,49 @@ def test_prompt_is_under_the_leaves_of_what_it_has_and_of_nothing_else() -> None
     attribute = EventTextSource(sequence=1, field="attributes.language")
     assert list_leaves(assemble(attribute)) == {SESSION: [0, 9]}
     assert list_leaves(assemble(BlueprintTextSource(text="always"))) == {SESSION: [9]}
+
+
+def test_prompt_and_retrieval_are_under_the_leaves_of_the_sealed_texts_that_they_have() -> None:
+    override = BlobSource(digest=KEYED, path="a.md", user="ann", version=1, sealed_in=7)
+    segment = SegmentSource(segment=1, version=2, digest=KEYED, scope="core", sealed_in=3)
+    assert list_leaves(assemble(override, segment)) == {
+        SESSION: [9],
+        "_library-prompt-overrides": [7],
+        "_library-segments": [3],
+    }
+    file = BlobSource(digest=DIGEST, path="a.md")
+    plain = SegmentSource(segment=1, version=2, digest=DIGEST, scope="core")
+    assert list_leaves(assemble(file, plain)) == {SESSION: [9]}
+    candidates = (
+        build_candidate(5, KEYED, "taken"),
+        build_candidate(6, KEYED, "score"),
+        build_candidate(4, DIGEST, "taken"),
+    )
+    retrieved = KnowledgeRetrieved(
+        turn=4,
+        call="4.1",
+        retrieval="cases",
+        query=PlainText(text="q"),
+        collections=("c",),
+        limits=RetrievalLimits(k=2),
+        candidates=candidates,
+    )
+    assert list_leaves(retrieved) == {SESSION: [8, 9], "_library-knowledge": [5]}
+
+
+def build_candidate(revision: int, digest: str, outcome: CandidateOutcome) -> RetrievalCandidate:
+    return RetrievalCandidate(
+        collection="c",
+        entry="e",
+        revision=revision,
+        kind="case",
+        digest=digest,
+        characters=1,
+        fused=1,
+        score=1,
+        confidence=1,
+        outcome=outcome,
+    )
 
 
 def test_summary_is_under_all_turns_that_it_covers() -> None:

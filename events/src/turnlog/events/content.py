@@ -39,9 +39,14 @@ def compute_digest(data: str | bytes) -> Digest:
     return f"sha256:{sha256(raw).hexdigest()}"
 
 
+def is_keyed(digest: Digest) -> bool:
+    """Return whether a digest is keyed, as that of a sealed text is."""
+    return digest.startswith(KEYED_DIGEST)
+
+
 def has_digest(text: str | bytes, digest: Digest) -> bool:
     """Return whether a text that was read by its digest has it; a keyed one was verified then."""
-    return digest.startswith(KEYED_DIGEST) or compute_digest(text) == digest
+    return is_keyed(digest) or compute_digest(text) == digest
 
 
 def compute_joined_digest(pieces: Iterable[bytes]) -> Digest:

@@ -217,6 +217,12 @@ def name_sealed_item(digest: Digest) -> str:
     return f"{SEALED_NAME}{sha256(digest.encode()).hexdigest()}"
 
 
+def build_sealed_text_subject(tenant: str, digest: Digest) -> str:
+    """Return the subject of a text of the library whose digest is keyed; it does not say that."""
+    name = name_sealed_item(digest).replace(":", "-")
+    return f"blob.{validate_id(tenant, 'tenant')}.{name}"
+
+
 def build_snapshot_subject(tenant: str, session: str, interval: int | None = None) -> str:
     """Return the subject of a session's latest snapshot, or of one of its interval snapshots."""
     latest = f"snapshot.{validate_id(tenant, 'tenant')}.{validate_id(session, 'session')}"

@@ -54,6 +54,7 @@ from turnlog.services.quotas.media_limit_service import MediaLimitService
 from turnlog.services.quotas.quota_reservations import TurnQuotas
 from turnlog.services.quotas.quota_service import QuotaService
 from turnlog.services.seals.keyring_files import load_keyring
+from turnlog.services.seals.library_sealing import LibrarySealing
 from turnlog.services.seals.session_sealing import SessionSealing
 from turnlog.services.segments.segment_service import SegmentService
 from turnlog.services.sessions.command_handler import CommandHandler
@@ -85,7 +86,7 @@ class ProcessComponents:
     durability: Durability
     tracing: Tracing
     seals_new_sessions: bool = False
-    """Whether the words of new sessions are encrypted."""
+    """Whether the words of new sessions and of what is added to the library are encrypted."""
 
     def create_health_checks(self, tenant: str) -> dict[str, HealthCheck]:
         """Create the checks of a role's own health endpoint that every such role has."""
@@ -116,9 +117,14 @@ class ProcessComponents:
     @property
     def library_parts(self) -> LibraryParts:
         """What the histories of the library are read and written with."""
-        source = f"/turnlog/{self.role}"
+        sealing = LibrarySealing(self.connection.keys, self.blobs, is_on=self.seals_new_sessions)
         return LibraryParts(
-            log=self.library, blobs=self.blobs, clock=read_clock, create_id=create_id, source=source
+            log=self.library,
+            blobs=self.blobs,
+            clock=read_clock,
+            create_id=create_id,
+            source=f"/turnlog/{self.role}",
+            sealing=sealing,
         )
 
     @property

@@ -29,7 +29,7 @@ from turnlog.events.jetstream.js_api import (
 from turnlog.events.jetstream.nats_connection import NatsConnection, require_keys, wait_backoff
 from turnlog.events.jetstream.stream_setup import check_message_size
 from turnlog.events.seals.key_ports import MediaSealer
-from turnlog.events.seals.leaf_sets import LeafSets, format_leaves
+from turnlog.events.seals.leaf_sets import SEALED_TEXT, LeafSets, format_leaves
 from turnlog.events.store.media_chunks import (
     ChunkList,
     PieceDigest,
@@ -48,6 +48,7 @@ from turnlog.events.subjects import (
     build_blob_filter,
     build_blob_subject,
     build_media_subject,
+    build_sealed_text_subject,
     name_sealed_item,
     parse_blob_subject,
 )
@@ -75,6 +76,20 @@ class JetStreamBlobStore:
         digest = await keys.compute_digest(tenant, leaves, data)
         stored = await keys.seal_text(tenant, leaves, digest, data)
         await self.store_blob(tenant, digest, stored, lambda held: held == stored)
+        return digest
+
+    async def put_library_blob(self, tenant: str, data: bytes, leaves: LeafSets) -> Digest:
+        """Store a text of the library under the keys of its event; return its keyed digest.
+
+        Those who lose the race for a sequence leave a text under the keys of another's event. Its
+        own key follows from its digest too, which no event has then, so nobody can read it.
+        """
+        keys = require_keys(self.connection, "a text of this library")
+        digest = await keys.compute_digest(tenant, leaves, data)
+        seal = await keys.find_media_seal(tenant, format_leaves(leaves), digest)
+        stored = seal.seal_chunk(tenant, name_sealed_item(digest), data)
+        subject = build_sealed_text_subject(tenant, digest)
+        await self.store_once(subject, stored, lambda held: held == stored)
         return digest
 
     async def store_blob(
@@ -118,16 +133,37 @@ class JetStreamBlobStore:
 
     async def get_blob(self, tenant: str, digest: Digest) -> bytes:
         """See `BlobStore.get_blob`."""
+        if digest.startswith(KEYED_DIGEST) and await self._is_library_text(tenant, digest):
+            opening = partial(self._open_library_message, tenant, digest)
+            subject = build_sealed_text_subject(tenant, digest)
+            return await self.open_blob(tenant, digest, opening, subject)
         return await self.open_blob(tenant, digest, partial(self._open_message, tenant, digest))
 
+    async def _is_library_text(self, tenant: str, digest: Digest) -> bool:
+        """Return whether a text of the library is stored that has this keyed digest."""
+        subject = build_sealed_text_subject(tenant, digest)
+        if await get_last_message(self.connection, BLOBS_STREAM, subject):
+            return True
+        of_turn = build_blob_subject(tenant, digest)
+        if await get_last_message(self.connection, BLOBS_STREAM, of_turn):
+            return False
+        # A replica may lag behind the leader.
+        last = await get_last_message(self.connection, BLOBS_STREAM, subject, leader=True)
+        return last is not None
+
     async def open_blob(
-        self, tenant: str, digest: Digest, open_message: Callable[[bytes], Awaitable[bytes | None]]
+        self,
+        tenant: str,
+        digest: Digest,
+        open_message: Callable[[bytes], Awaitable[bytes | None]],
+        subject: str | None = None,
     ) -> bytes:
         """Return what the first message under a digest opens to that is such a blob.
 
-        `open_message` returns None for what is none. Raises as `get_blob` does.
+        `open_message` returns None for what is none; `subject` is where it is stored, if not under
+        the digest itself. Raises as `get_blob` does.
         """
-        subject, held = build_blob_subject(tenant, digest), list[bytes]()
+        subject, held = subject or build_blob_subject(tenant, digest), list[bytes]()
         last = await get_last_message(self.connection, BLOBS_STREAM, subject)
         if last is not None:
             opened = await open_message(last.payload)
@@ -149,6 +185,17 @@ class JetStreamBlobStore:
             keys = require_keys(self.connection, f"blob {digest}")
             return await keys.open_text(tenant, digest, stored)
         return stored if compute_digest(stored) == digest else None
+
+    async def _open_library_message(
+        self, tenant: str, digest: Digest, stored: bytes
+    ) -> bytes | None:
+        """Return the text of the library in a message, or None if it is no such text."""
+        start = SEALED_TEXT.match(stored)
+        if start is None:
+            return None
+        keys = require_keys(self.connection, f"blob {digest}")
+        seal = await keys.find_media_seal(tenant, start[1].decode(), digest)
+        return seal.open_chunk(tenant, name_sealed_item(digest), stored)
 
     def stream_raw_blobs(self, after: int) -> AsyncGenerator[Sequence[RawEvent]]:
         """See `BlobStore.stream_raw_blobs`."""

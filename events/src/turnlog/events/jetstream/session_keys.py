@@ -76,6 +76,7 @@ from turnlog.events.subjects import (
     build_blob_subject,
     build_key_subject,
     build_media_subject,
+    build_sealed_text_subject,
     name_sealed_item,
 )
 
@@ -420,7 +421,8 @@ class SessionKeys:
     async def find_digest_key(self, tenant: str, digest: Digest) -> bytes:
         """Return the key of the digest of a sealed blob or item; raises `Corrupt` without it."""
         media = build_media_subject(tenant, name_sealed_item(digest))
-        for subject in (build_blob_subject(tenant, digest), media):
+        text = build_sealed_text_subject(tenant, digest)
+        for subject in (build_blob_subject(tenant, digest), media, text):
             found = await get_last_message(self.connection, BLOBS_STREAM, subject, leader=True)
             if found and (leaves := _find_leaves(digest, found.payload)):
                 return await self._require_box_key(tenant, leaves, b"digest")

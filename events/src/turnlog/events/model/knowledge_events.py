@@ -6,9 +6,9 @@ digest and describes it. One event holds entries of one collection that were cha
 
 from __future__ import annotations
 
-from typing import ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
-from turnlog.events.content import Digest
+from turnlog.events.content import SEALED, Digest, WordDigest, WordList, Words
 from turnlog.events.event_model import EventModel
 
 KNOWLEDGE_FAMILY: Final = "knowledge"
@@ -25,17 +25,19 @@ class KnowledgeEntry(EventModel):
     """The entry's id within its collection."""
     kind: EntryKind
     """`case` or `document`."""
-    title: str = ""
+    title: Words = ""
     """What the entry is about, in one line."""
     digest: Digest
-    """Digest of the blob, which is the text in UTF-8."""
+    """Digest of the blob, which is the text in UTF-8; keyed where the library is sealed."""
     characters: int
     """Length of the text in code points."""
-    source: str | None = None
+    text_digest: WordDigest | None = None
+    """Digest of the text where `digest` is keyed; None where it is not."""
+    source: Words | None = None
     """The file that an import read it from; the import of a file replaces what it gave before."""
-    tags: tuple[str, ...] = ()
+    tags: WordList = ()
     """Words that authors sort entries by."""
-    attributes: dict[str, str] = {}
+    attributes: Annotated[dict[str, str], SEALED] = {}
     """Further properties by name."""
     efficiency: float | None = None
     """How efficient a case was, from 0 to 1; None if unknown, and for documents."""

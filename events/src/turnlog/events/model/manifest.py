@@ -39,6 +39,9 @@ class BlobSource(EventModel):
     """Whose text it is, where a user has replaced the file; None if it is the file."""
     version: int | None = None
     """The version of the user's text; None if it is the file."""
+    sealed_in: int | None = None
+    """Sequence of the event of the overrides under whose key the text is; None if it is not sealed.
+    """
 
 
 class SegmentSource(EventModel):
@@ -64,6 +67,9 @@ class SegmentSource(EventModel):
     """The kind of text; empty if unspecified."""
     priority: str = "normal"
     """Decides which segments are dropped first."""
+    sealed_in: int | None = None
+    """Sequence of the event of the segments under whose key the text is; None if it is not sealed.
+    """
 
 
 class EventTextSource(EventModel):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from turnlog.events.content import Digest
+from turnlog.events.content import Digest, WordDigest
 from turnlog.events.event_model import EventModel
 
 OVERRIDE_FAMILY: Final = "prompt-overrides"
@@ -27,7 +27,11 @@ class UserOverride(EventModel):
     version: int
     """The version of this user's text at this place, from 1."""
     digest: Digest
-    """Digest of the blob, which is the text in UTF-8."""
+    """Digest of the blob, which is the text in UTF-8; keyed where the library is sealed."""
+    sealed_in: int | None = None
+    """Sequence of the event that set it, where the text is under its key; None if it is not
+    sealed.
+    """
 
 
 class OverrideSet(EventModel):
@@ -44,6 +48,8 @@ class OverrideSet(EventModel):
     """The text; it replaces that of an earlier version."""
     characters: int
     """Its length in code points."""
+    text_digest: WordDigest | None = None
+    """Digest of the text where that of the override is keyed; None where it is not."""
 
 
 class OverrideRemoved(EventModel):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from turnlog.events.content import Digest
+from turnlog.events.content import Digest, WordDigest
 from turnlog.events.event_model import EventModel
 
 SEGMENT_FAMILY: Final = "segments"
@@ -20,9 +20,11 @@ class SegmentText(EventModel):
     """A text and its properties."""
 
     digest: Digest
-    """Digest of the blob, which is the text in UTF-8."""
+    """Digest of the blob, which is the text in UTF-8; keyed where the library is sealed."""
     characters: int
     """Length in code points."""
+    text_digest: WordDigest | None = None
+    """Digest of the text where `digest` is keyed; None where it is not."""
     tier: int = 0
     """How much a reader must have discovered to see it; 0 is for everyone."""
     type: str = ""

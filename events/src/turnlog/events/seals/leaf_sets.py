@@ -22,6 +22,9 @@ LeafRuns = Mapping[str, Sequence[range]]
 UPLOADS_ID: Final = "_uploads"
 """In place of a session: its keys are those of what a tenant uploads before there is a turn."""
 
+LIBRARY_PREFIX: Final = "_library-"
+"""How the ids begin that stand in place of a session for the families of a tenant's library."""
+
 SEALED_BYTES: Final = 1_024
 """Most bytes that sealing adds to a text under the leaves of one turn."""
 
@@ -30,6 +33,21 @@ MAX_NAMED_LEAVES: Final = LEAF_COUNT
 
 SEALED_TEXT: Final = re.compile(rb"turnlog-sealed 1 ([A-Za-z0-9_:,;-]+)\n")
 """How a sealed blob or snapshot begins: with the name of its leaves."""
+
+
+def name_library_keys(family: str) -> str:
+    """Return what stands in place of a session for the keys of a family of the library."""
+    return f"{LIBRARY_PREFIX}{family}"
+
+
+def get_library_leaves(family: str, sequence: int) -> LeafSets:
+    """Return the leaf of an event of a family, which is that of its texts too."""
+    return {name_library_keys(family): frozenset({sequence})}
+
+
+def is_reserved_id(session: str) -> bool:
+    """Return whether keys that are of no session are kept under this id."""
+    return session == UPLOADS_ID or session.startswith(LIBRARY_PREFIX)
 
 
 def is_sealed_text(stored: bytes) -> bool:

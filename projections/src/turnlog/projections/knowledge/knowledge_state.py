@@ -21,6 +21,7 @@ from turnlog.events.model.knowledge_events import (
     KnowledgeRemoved,
 )
 from turnlog.events.registry import UnknownEvent
+from turnlog.projections.library.sealed_texts import get_text_digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,8 @@ class KnowledgeState:
 
 def describe_known_entry(entry: KnowledgeEntry) -> KnownEntry:
     """Return what the state contains of an entry."""
-    return KnownEntry(compute_digest(entry.model_dump_json()), entry.source)
+    said = entry.model_copy(update={"digest": get_text_digest(entry), "text_digest": None})
+    return KnownEntry(compute_digest(said.model_dump_json()), entry.source)
 
 
 def fold_knowledge(events: Iterable[RecordedEvent], state: KnowledgeState) -> KnowledgeState:

@@ -28,6 +28,7 @@ from turnlog.events.model.segment_events import (
 )
 from turnlog.events.registry import LibraryEvent
 from turnlog.projections.blueprint.sent_names import format_sent_name, quote_sent_name
+from turnlog.projections.library.sealed_texts import describe_text
 from turnlog.projections.library.segment_inputs import (
     DEFAULT_VARIANT,
     AddSegment,
@@ -109,7 +110,7 @@ class _ImportDecision:
     def __post_init__(self) -> None:
         for segment in self.library.segments.values():
             if DEFAULT_VARIANT in segment.latest_versions:
-                text = segment.latest_versions[DEFAULT_VARIANT].text
+                text = describe_text(segment.latest_versions[DEFAULT_VARIANT].text)
                 place = (segment.scope, segment.ref, segment.locale, text)
                 self.numbers_by_identity.setdefault(place, []).append(segment.id)
 
@@ -158,7 +159,7 @@ class _ImportDecision:
         self.active_by_variant[segment.id, row.variant] = row.active
         last = segment.versions[-1].version
         row_version = row.version or 0
-        if before is None or before.text != row.text or row_version > last:
+        if before is None or describe_text(before.text) != row.text or row_version > last:
             new = NewSegmentVersion(
                 id=segment.id,
                 version=max(row_version, last + 1),
@@ -245,7 +246,7 @@ def _decide_edit(segment: LibrarySegment, command: EditSegment) -> LibraryEvents
     variant = command.variant or next(iter(segment.latest_versions))
     before = segment.latest_versions.get(variant)
     text = _build_segment_text(before.text if before else None, variant, command)
-    if before and before.text == text:
+    if before and describe_text(before.text) == describe_text(text):
         return _decide_activation(segment, command)
     version = segment.versions[-1].version + 1
     new = NewSegmentVersion(id=segment.id, version=version, variant=variant, text=text)
@@ -270,6 +271,8 @@ def _build_segment_text(
         )
         changes |= {"digest": compute_digest(command.content), "characters": len(command.content)}
     kept = before.model_dump() if before else {}
+    if command.content is not None:
+        kept.pop("text_digest", None)
     text = SegmentText.model_validate(kept | {k: v for k, v in changes.items() if v is not None})
     _raise_first_fault(find_text_faults(text.tier, text.type, text.priority))
     return text

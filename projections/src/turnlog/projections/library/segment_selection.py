@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
+from turnlog.events.content import is_keyed
 from turnlog.events.model.manifest import SegmentOmission, SegmentSource
 from turnlog.projections.blueprint.locale_tags import format_locale_tag, iterate_locale_fallbacks
 from turnlog.projections.library.segment_inputs import find_placement_faults, find_text_faults
@@ -77,6 +78,7 @@ class SegmentChoice:
             tier=text.tier,
             type=text.type,
             priority=text.priority,
+            sealed_in=version.stamp.sequence if is_keyed(text.digest) else None,
         )
 
     def build_omission(self, reason: str) -> SegmentOmission:

@@ -30,6 +30,12 @@ class StoredOverride:
     characters: int
     at: str
     """When it was set, RFC 3339."""
+    text_digest: Digest | None = None
+    """Digest of the text where that of the override is keyed."""
+
+    def has_text(self, text: str) -> bool:
+        """Return whether this is its text."""
+        return compute_digest(text) == (self.text_digest or self.override.digest)
 
 
 OwnedBlueprint = tuple[str, str]
@@ -94,8 +100,8 @@ def decide_override(
 
     Raises `Refused` if the user has the maximum number of overrides.
     """
-    digest, found = compute_digest(text), before.find_override(user, blueprint, place)
-    if found is not None and found.override.digest == digest:
+    found = before.find_override(user, blueprint, place)
+    if found is not None and found.has_text(text):
         return None
     if found is None and len(before.list_overrides(user, blueprint)) >= MAX_OVERRIDES:
         detail = f"the user has {MAX_OVERRIDES} overrides for {blueprint}"
@@ -105,7 +111,7 @@ def decide_override(
         profile=place.profile,
         provider=place.provider,
         version=before.versions.get((user, blueprint, place), 0) + 1,
-        digest=digest,
+        digest=compute_digest(text),
     )
     return OverrideSet(user=user, blueprint=blueprint, override=override, characters=len(text))
 
@@ -143,7 +149,9 @@ def fold_overrides(events: Iterable[RecordedEvent], before: TenantOverrides) -> 
             kept.pop(place, None)
             if isinstance(event, OverrideSet):
                 at = recorded.envelope.time
-                kept[place] = made = StoredOverride(event.override, event.characters, at)
+                kept[place] = made = StoredOverride(
+                    event.override, event.characters, at, event.text_digest
+                )
             if kept:
                 stored[owner] = tuple(kept[each] for each in sorted(kept, key=_get_path))
         key, digest = recorded.envelope.commandkey, recorded.envelope.commandhash

@@ -418,10 +418,11 @@ def _sum_tokens(parts: Iterable[PromptPart]) -> int:
 
 
 def _compare_prefix(planned: PlannedPrompt, parts: tuple[PromptPart, ...]) -> CachePrefix | None:
-    if planned.texts.earlier_call is None:
-        return None
+    earlier = planned.texts.earlier_call
+    if earlier is None or earlier.is_erased:
+        return earlier.recorded_prefix if earlier else None
     turns = {ref.turn: ref for ref in planned.unfilled.state.turns}
-    return compute_common_prefix(planned.texts.earlier_call, parts, turns)
+    return compute_common_prefix(earlier, parts, turns)
 
 
 def _plan_slot(sources: LayerSources, slot: MessageSlot) -> _UnfilledMessage | SelectedTurns:

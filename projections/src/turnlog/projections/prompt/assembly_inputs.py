@@ -9,7 +9,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from turnlog.events.content import Digest
-from turnlog.events.model.manifest import Manifest, RequestDialect
+from turnlog.events.model.manifest import CachePrefix, Manifest, RequestDialect
 from turnlog.projections.library.segment_selection import CallSegments
 from turnlog.projections.prompt.chat_request import ChatRequest
 from turnlog.projections.prompt.request_dialect import PLAIN_DIALECT
@@ -138,6 +138,13 @@ class EarlierCall:
     call: str
     """The call id, such as `3.1`."""
     manifest: Manifest
+    recorded_prefix: CachePrefix | None = None
+    """What the prompt in question had in common with it, if that was recorded before."""
+
+    @property
+    def is_erased(self) -> bool:
+        """Whether its words are erased, so that no prompt can be compared with it."""
+        return not self.manifest.digest
 
 
 @dataclass(frozen=True, slots=True)

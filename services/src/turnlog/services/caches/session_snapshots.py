@@ -28,6 +28,7 @@ from typing import Final
 import structlog
 from pydantic import SecretStr, TypeAdapter, ValidationError
 
+from turnlog.events.content import is_keyed
 from turnlog.events.envelope import ChainHead
 from turnlog.events.errors import Corrupt, TooLarge
 from turnlog.events.seals.key_ports import SealingKeys
@@ -198,7 +199,12 @@ class CheckedSnapshotStore:
     store: SnapshotStore
 
     async def save_state(self, state: SessionState, interval_number: int | None = None) -> None:
-        """Save a state as its session's latest snapshot, or as one of its interval snapshots."""
+        """Save a state as its session's latest snapshot, or as one of its interval snapshots.
+
+        One that has words of a sealed library is not saved: a snapshot is under no keys of that.
+        """
+        if _has_library_words(state):
+            return
         identity = await self.log.get_identity(state.tenant)
         snapshot = StateSnapshot(identity.stream, identity.created, FOLD_VERSION, state)
         data = _SNAPSHOT_ADAPTER.dump_json(snapshot)
@@ -232,6 +238,12 @@ class CheckedSnapshotStore:
         if (snapshot.stream, snapshot.created) != (identity.stream, identity.created):
             return False
         return await has_event(self.log, snapshot.state.tenant, snapshot.state.head)
+
+
+def _has_library_words(state: SessionState) -> bool:
+    """Return whether a state has titles of entries whose text is sealed, as an open turn may."""
+    retrievals = state.open.retrievals if state.open else ()
+    return any(is_keyed(entry.digest) for made in retrievals for entry in made.entries)
 
 
 async def has_event(log: EventLog, tenant: str, head: ChainHead) -> bool:

@@ -31,6 +31,7 @@ from turnlog.services.command_handling.idempotent_commands import (
     get_sequence,
 )
 from turnlog.services.platform.clock import Clock, CreateId
+from turnlog.services.seals.library_sealing import LibrarySealing
 
 RECENT_AGE: Final = 1.0
 """Seconds for which a user who was seen to have nothing in a state is believed to have nothing.
@@ -53,6 +54,8 @@ class LibraryParts:
     create_id: CreateId
     source: str
     """The `source` of appended events."""
+    sealing: LibrarySealing | None = None
+    """Seals the families that have words; without it none are."""
 
 
 class CommandRecords(Protocol[Record_co]):
@@ -196,6 +199,8 @@ class TenantHistory(Generic[State, Record]):
     states: HistoryStates[State, Record]
     log_name: str = "library"
     """What is unavailable when the log gives no definite answer."""
+    has_words: bool = False
+    """Whether its events and texts are sealed where sealing is on."""
     monotonic: Callable[[], float] = time.monotonic
     _handler: IdempotentCommandHandler[State, Record] = field(init=False)
     _read_times: dict[str, float] = field(init=False, default_factory=dict[str, float])
@@ -211,7 +216,12 @@ class TenantHistory(Generic[State, Record]):
             create_id=self.parts.create_id,
             source=self.parts.source,
             log_name=self.log_name,
+            sealing=self._sealer,
         )
+
+    @property
+    def _sealer(self) -> LibrarySealing | None:
+        return self.parts.sealing if self.has_words else None
 
     async def load_state(self, tenant: str) -> State:
         """Return the state as it is now; see `IdempotentCommandHandler.load_state`."""
@@ -269,7 +279,13 @@ class TenantHistory(Generic[State, Record]):
         """
 
         async def decide_events(state: State | None) -> Sequence[LibraryEvent]:
-            events = decide(state or self.create(tenant))
+            before = state or self.create(tenant)
+            events = decide(before)
+            sealing = self._sealer
+            if events and sealing and await sealing.is_sealed(tenant, self.family):
+                return await sealing.seal_texts(
+                    tenant=tenant, family=self.family, state=before, events=events, texts=texts
+                )
             if events:
                 await _store_texts(self.parts.blobs, tenant, texts)
             return events

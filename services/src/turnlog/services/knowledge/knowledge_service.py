@@ -43,7 +43,11 @@ class KnowledgeService:
             KnowledgeState, fold_knowledge
         )
         self._history = TenantHistory(
-            parts=self.parts, family=KNOWLEDGE_FAMILY, create=KnowledgeState, states=states
+            parts=self.parts,
+            family=KNOWLEDGE_FAMILY,
+            create=KnowledgeState,
+            states=states,
+            has_words=True,
         )
 
     async def load_state(self, tenant: str) -> KnowledgeState:

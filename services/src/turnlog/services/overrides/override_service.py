@@ -49,6 +49,7 @@ class OverrideService:
             create=_create_overrides,
             states=states,
             log_name="overrides",
+            has_words=True,
             monotonic=self.monotonic,
         )
 

@@ -173,7 +173,7 @@ def _collect_fields(user: str, blueprint: str, stored: StoredOverride) -> dict[s
     return {
         "user": user,
         "blueprint": blueprint,
-        **stored.override.model_dump(),
+        **stored.override.model_dump(exclude={"sealed_in"}),
         "path": get_override_place(stored.override).path,
         "characters": stored.characters,
         "at": stored.at,

@@ -14,7 +14,7 @@ from turnlog.events.errors import KeyringMissing, Refused
 from turnlog.events.model.session_events import SessionOpened
 from turnlog.events.registry import AppendableEvent
 from turnlog.events.seals.key_ports import SealingKeys
-from turnlog.events.seals.leaf_sets import UPLOADS_ID, LeafSets
+from turnlog.events.seals.leaf_sets import LeafSets, is_reserved_id
 from turnlog.projections.session.rules.event_leaves import list_event_leaves
 from turnlog.projections.session.state import SessionState
 
@@ -70,8 +70,8 @@ class SessionSealing:
         self, tenant: str, session: str, opened: SessionOpened
     ) -> int | None:
         """Return the generation of the keys of a session that is opened; None for a plain one."""
-        if self.keys and session == UPLOADS_ID:
-            detail = "the keys of uploads are kept under this id"
+        if self.keys and is_reserved_id(session):
+            detail = "the keys of uploads, or of the library, are kept under this id"
             raise Refused("bad-id", detail, field="session", fix="choose another id")
         is_sealed = self.is_on
         if self.keys and opened.origin and not is_sealed:

@@ -48,7 +48,11 @@ class SegmentService:
     def __post_init__(self) -> None:
         states = TenantStates[SegmentLibrary, LibraryCommandRecord](_create_library, fold)
         self._history = TenantHistory(
-            parts=self.parts, family=SEGMENT_FAMILY, create=_create_library, states=states
+            parts=self.parts,
+            family=SEGMENT_FAMILY,
+            create=_create_library,
+            states=states,
+            has_words=True,
         )
 
     def get_cached_state(self, tenant: str) -> SegmentLibrary | None:

@@ -20,7 +20,7 @@ from turnlog.events.content import Digest, PlainText
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
 from turnlog.events.model.call_events import AttemptEnded, CallCompleted, ContextAssembled
-from turnlog.events.model.manifest import Manifest, StoredTextSource
+from turnlog.events.model.manifest import CachePrefix, Manifest, StoredTextSource
 from turnlog.events.model.prompt_events import PromptsSnapshotted
 from turnlog.events.model.retrieval_events import KnowledgeRetrieved
 from turnlog.events.model.session_events import BlueprintMoved, SessionOpened
@@ -290,7 +290,7 @@ class SessionReplay:
             state=state,
             material=material,
             call_request=call_request,
-            texts=self.collect_texts(state, call_request),
+            texts=self.collect_texts(state, call_request, call.manifest.prefix),
         )
 
     def _load_material(self, pins: MaterialPins) -> SessionMaterial:
@@ -320,19 +320,26 @@ class SessionReplay:
             raise Corrupt(f"event {inputs_ref.sequence}", "it submits no turn")
         return collect_turn_inputs(event, self.blobs)
 
-    def collect_texts(self, state: SessionState, call_request: PromptCall) -> PromptTexts:
-        """Return the texts a call may refer to: those of the events so far, and the blobs."""
+    def collect_texts(
+        self, state: SessionState, call_request: PromptCall, prefix: CachePrefix | None = None
+    ) -> PromptTexts:
+        """Return the texts a call may refer to: those of the events so far, and the blobs.
+
+        `prefix` is what is recorded of the call, and stands where the earlier one is erased since.
+        """
         return PromptTexts(
             self.blobs,
             self._recorded_texts,
-            self._find_earlier(state.called.get(call_request.kind)),
+            self._find_earlier(state.called.get(call_request.kind), prefix),
         )
 
-    def _find_earlier(self, stream_sequence: int | None) -> EarlierCall | None:
+    def _find_earlier(
+        self, stream_sequence: int | None, prefix: CachePrefix | None
+    ) -> EarlierCall | None:
         if stream_sequence is None:
             return None
         at = bisect_left(self.events, stream_sequence, key=lambda each: each.stream_sequence)
         event = self.events[at].event if at < len(self.events) else None
         if not isinstance(event, ContextAssembled):
             raise Corrupt(f"stream sequence {stream_sequence}", "it is not the context of a call")
-        return EarlierCall(event.call, event.manifest)
+        return EarlierCall(event.call, event.manifest, prefix)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from turnlog.events.content import is_keyed
 from turnlog.events.model.retrieval_events import (
     CandidateOutcome,
     RetrievalCandidate,
@@ -41,7 +42,18 @@ def select_hits(
     ranked = sorted(hits, key=lambda each: -round(each.score, SCORE_DIGITS))
     candidates = [_build_candidate(each, limits) for each in ranked]
     texts = [each.hit.text for each in ranked]
-    return tuple(_take_candidates(candidates, texts, limits, counting.count_tokens))
+    taken = _take_candidates(candidates, texts, limits, counting.count_tokens)
+    return tuple(map(_leave_title, taken))
+
+
+def _leave_title(candidate: RetrievalCandidate) -> RetrievalCandidate:
+    """Return a candidate without its title where it is of a sealed library and was not taken.
+
+    The retrieval is under the keys of all that was taken, and of nothing else.
+    """
+    if candidate.outcome == "taken" or not is_keyed(candidate.digest):
+        return candidate
+    return candidate.model_copy(update={"title": ""})
 
 
 def _build_candidate(found: FusedHit, limits: RetrievalLimits) -> RetrievalCandidate:

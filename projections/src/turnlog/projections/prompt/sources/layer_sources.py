@@ -281,7 +281,13 @@ def _find_own_text(sources: LayerSources, spec: OverrideSpec) -> BlobSource | No
     if own is None:
         return None
     path = get_override_place(own).path
-    return BlobSource(digest=own.digest, path=path, user=asked.user, version=own.version)
+    return BlobSource(
+        digest=own.digest,
+        path=path,
+        user=asked.user,
+        version=own.version,
+        sealed_in=own.sealed_in,
+    )
 
 
 def _plan_sourced_text(key: TextKey, source: PartSource) -> DeferredPart[SourcedText]:

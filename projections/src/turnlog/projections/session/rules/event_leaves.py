@@ -11,16 +11,21 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from turnlog.events.content import is_keyed
 from turnlog.events.model.call_events import ContextAssembled
+from turnlog.events.model.knowledge_events import KNOWLEDGE_FAMILY
 from turnlog.events.model.manifest import (
+    BlobSource,
     EventTextSource,
     HistorySource,
     KnowledgeSource,
     Manifest,
     ParentInputSource,
     ResolutionSource,
+    SegmentSource,
 )
 from turnlog.events.model.memory_events import HistorySummarised
+from turnlog.events.model.override_events import OVERRIDE_FAMILY
 from turnlog.events.model.redaction_events import (
     ContentErased,
     ErasureBegun,
@@ -28,13 +33,14 @@ from turnlog.events.model.redaction_events import (
     TextRedacted,
     is_of_ended_turn,
 )
-from turnlog.events.model.retrieval_events import KnowledgeRetrieved
+from turnlog.events.model.retrieval_events import KnowledgeRetrieved, RetrievalCandidate
+from turnlog.events.model.segment_events import SEGMENT_FAMILY
 from turnlog.events.model.session_events import SessionOpened, SessionOrigin
 from turnlog.events.model.turn_events import TurnDisplayed, TurnQueued, TurnResolved, TurnSubmitted
 from turnlog.events.registry import AppendableEvent
 from turnlog.events.seals.key_tree import SESSION_LEAF, get_text_leaf, get_work_leaf
-from turnlog.events.seals.leaf_sets import LeafSets, join_leaves
-from turnlog.projections.session.open_turn import TurnSubmission
+from turnlog.events.seals.leaf_sets import LeafSets, get_library_leaves, join_leaves
+from turnlog.projections.session.open_turn import RetrievedEntry, TurnSubmission
 from turnlog.projections.session.state import SessionState, SettledTurnRef
 from turnlog.projections.session.text_refs import InputsRef, TextRef
 
@@ -79,7 +85,10 @@ def _list_leaves(session: str, state: SessionState | None, event: AppendableEven
             return dict.fromkeys(owners, frozenset({get_text_leaf(event.turn)}))
         case TurnDisplayed():
             return {session: frozenset(_list_displayed(event))}
-        case KnowledgeRetrieved() | TurnResolved():
+        case KnowledgeRetrieved():
+            own = {session: _list_turn_leaves(event.turn)}
+            return join_leaves(own, *map(_list_entry_leaves, event.taken))
+        case TurnResolved():
             return {session: _list_turn_leaves(event.turn)}
         case HistorySummarised():
             runs = (_list_run_leaves(session, state, run.first, run.last) for run in event.turns)
@@ -109,6 +118,21 @@ def list_text_leaves(state: SessionState, turn: int) -> LeafSets | None:
 
 def _list_turn_leaves(turn: int) -> frozenset[int]:
     return frozenset({get_text_leaf(turn), get_work_leaf(turn)})
+
+
+def _list_entry_leaves(entry: RetrievalCandidate | RetrievedEntry) -> LeafSets:
+    """Return the leaf of an entry of knowledge; none where it is not sealed."""
+    if not is_keyed(entry.digest):
+        return {}
+    return get_library_leaves(KNOWLEDGE_FAMILY, entry.revision)
+
+
+def _list_retrieved(state: SessionState | None, sequence: int) -> Iterator[LeafSets]:
+    """Yield the leaves of all that a retrieval of the open turn took, whose titles it has."""
+    opened = state.open if state else None
+    for made in opened.retrievals if opened else ():
+        if made.sequence == sequence:
+            yield from map(_list_entry_leaves, made.entries)
 
 
 def _list_displayed(event: TurnDisplayed) -> Iterator[int]:
@@ -162,8 +186,14 @@ def _list_manifest_leaves(session: str, state: SessionState | None, manifest: Ma
                 found.append({session: _SESSION})
             case EventTextSource(sequence=sequence):
                 found.append(events.find_leaves(sequence))
-            case ResolutionSource(resolution=sequence) | KnowledgeSource(retrieved=sequence):
+            case ResolutionSource(resolution=sequence):
                 found.append(events.find_leaves(sequence))
+            case KnowledgeSource(retrieved=sequence):
+                found += [events.find_leaves(sequence), *_list_retrieved(state, sequence)]
+            case SegmentSource(sealed_in=int(sequence)):
+                found.append(get_library_leaves(SEGMENT_FAMILY, sequence))
+            case BlobSource(sealed_in=int(sequence)):
+                found.append(get_library_leaves(OVERRIDE_FAMILY, sequence))
             case ParentInputSource(handed=sequence, session=parent, turn=turn):
                 found += [events.find_leaves(sequence), {parent: _list_turn_leaves(turn)}]
             case _:

@@ -24,7 +24,7 @@ from typing import Final
 import structlog
 
 from turnlog.events.codec import format_rfc3339
-from turnlog.events.content import PlainText
+from turnlog.events.content import PlainText, is_keyed
 from turnlog.events.errors import Refused, TurnlogError, Unavailable
 from turnlog.events.model.retrieval_events import FeedbackGiven, KnowledgeRetrieved
 from turnlog.events.store.ports import BlobStore
@@ -259,9 +259,12 @@ class RetrievalStep:
     async def _store_texts(
         self, tenant: str, hits: Sequence[KnowledgeHit], retrieved: KnowledgeRetrieved
     ) -> None:
-        """Store the texts that were taken, each under the digest by which prompts refer to it."""
+        """Store the texts that were taken, each under the digest by which prompts refer to it.
+
+        Those of a sealed library are stored already, under keys that an erasure removes.
+        """
         texts = {hit.digest: hit.text for hit in hits}
-        wanted = dict.fromkeys(each.digest for each in retrieved.taken)
+        wanted = {each.digest for each in retrieved.taken if not is_keyed(each.digest)}
         await asyncio.gather(
             *(self.blobs.put_blob(tenant, texts[digest].encode()) for digest in wanted)
         )
