@@ -209,6 +209,28 @@ async def test_replies_of_turns_that_saw_the_words_go_on_request(
     assert [turn["text"] for turn in history["turns"]] == ["one", "[erased]", "three", "four"]
 
 
+async def test_turn_and_session_that_are_deleted_are_erased(
+    sealed_up: TurnlogUp, provider: OpenAIServer
+) -> None:
+    http = sealed_up.service.http
+    session = await run_turns(sealed_up, provider, f"{SECRET} one", "two")
+    path = f"/v1/sessions/{session}"
+    unexplained = await http.delete(f"{path}/turns/1")
+    assert (unexplained.status_code, unexplained.json()["field"]) == (422, "reason")
+    plan = await http.delete(f"{path}/turns/1", params={"reason": "request", "dry_run": True})
+    assert plan.json()["status"] == "planned", plan.text
+    text = await http.delete(f"{path}/turns/1", params={"reason": "request", "of": "text"})
+    assert text.json()["sessions"][0]["turns"] == [{"turn": 1, "of": "text"}], text.text
+    history = await sealed_up.service.get_json(f"{path}/history")
+    assert [turn["text"] for turn in history["turns"]] == ["[erased]", "two"]
+    keyed = {"Idempotency-Key": "once"}
+    for _ in range(2):
+        whole = await http.delete(path, params={"reason": "request"}, headers=keyed)
+        assert (whole.status_code, whole.json()["status"]) == (200, "erased"), whole.text
+    assert whole.json()["sessions"][0]["turns"] == []
+    assert (await sealed_up.service.get_json(path))["closed"]
+
+
 async def test_what_cannot_be_erased_is_refused_with_the_way_out(
     sealed_up: TurnlogUp, provider: OpenAIServer
 ) -> None:

@@ -330,6 +330,23 @@ async def test_client_manages_webhooks(host: ProcessHost, program: Path) -> None
         ]
 
 
+async def test_client_erases_words(
+    host: ProcessHost, provider: OpenAIServer, program: Path
+) -> None:
+    provider.queue_behaviours(ModelAnswer(tokens=("So.",)), ModelAnswer(tokens=("Well.",)))
+    async with (
+        run_turnlog_up(host, variables={"TURNLOG_SEALING": "on"}) as up,
+        run_consumer(program, "erase", str(up.service.http.base_url)) as process,
+    ):
+        assert await read_lines(process) == [
+            ["planned", "erased", [["1.1", "2.1"]]],
+            [True],
+            "erased",
+            ["[erased]", "Two."],
+            [["erased"], []],
+        ]
+
+
 async def test_client_fetches_a_forecast(
     up: TurnlogUp, provider: OpenAIServer, program: Path
 ) -> None:

@@ -146,6 +146,19 @@ async function share(): Promise<void> {
   print([refused.code, refused.problem.quota?.name]);
 }
 
+async function erase(): Promise<void> {
+  const opened = await turnlog.openSession("assistant", { user: "ann" });
+  for (const text of ["One.", "Two."]) await opened.runTurn(text);
+  const plan = await opened.eraseWords("request", { turn: 1, of: "text", dry_run: true });
+  const receipt = await opened.eraseWords("request", { turn: 1 });
+  print([plan.status, receipt.status, receipt.sessions.map((each) => each.calls)]);
+  print((await opened.listErasures()).erasures.map((each) => each.erasure === receipt.erasure));
+  print((await opened.fetchErasure(receipt.erasure ?? 0)).status);
+  print((await opened.fetchHistory()).turns.map((turn) => turn.text));
+  const { receipts, skipped } = await turnlog.eraseUser("ann", "request");
+  print([receipts.map((each) => each.status), skipped]);
+}
+
 async function override(): Promise<void> {
   const place = ["typescript/eve", "uderia", "master_system"] as const;
   const own = await turnlog.setOverride(...place, "Answer Eve. {charting} {weather}");
@@ -258,6 +271,7 @@ const parts: Record<string, () => Promise<void>> = {
   approve,
   abort,
   share,
+  erase,
   override,
   upload,
   follow,

@@ -12,6 +12,9 @@ type Schemas = components["schemas"];
 export type BlobAnswer = Schemas["StoredBlobView"];
 export type CallProofAnswer = Schemas["CallProofView"];
 export type CommandAnswer = Schemas["CommandResult"];
+export type ErasureAnswer = Schemas["ErasureReceipt"];
+export type ErasureListAnswer = Schemas["ErasureList"];
+export type UserErasureAnswer = Schemas["UserErasure"];
 export type ExclusionPreviewAnswer = Schemas["ExclusionPreviewView"];
 export type HistoryAnswer = Schemas["HistoryView"];
 export type SessionAnswer = Schemas["SessionView"];
@@ -81,6 +84,10 @@ const writeInput = (input: string | TurnPart[]) =>
 export type RedactedPart = NonNullable<Schemas["RedactTurnRequest"]["of"]>;
 
 export type RedactionOptions = Partial<Pick<Schemas["RedactTurnRequest"], "replacement" | "pattern" | "spans">>;
+
+/** What is erased beside all of a session; with `dry_run` nothing is, and the answer is the plan. */
+export type ErasureOptions = Partial<Omit<Schemas["EraseRequest"], "reason">>;
+export type UserErasureOptions = Pick<ErasureOptions, "with_replies" | "dry_run">;
 
 export interface TurnOptions {
   inputs?: Record<string, unknown>;
@@ -226,6 +233,11 @@ export class TurnlogClient {
   /** Return a page of sessions, newest first; `before` is the `next` of the page before it. */
   listSessions(filters: SessionFilters = {}): Promise<SessionListAnswer> {
     return this.send({ method: "GET", path: "/v1/sessions", query: { ...filters } });
+  }
+
+  /** Erase the sessions of a user, and the turns that the user asked in those of others. */
+  eraseUser(user: string, reason: string, options: UserErasureOptions = {}): Promise<UserErasureAnswer> {
+    return this.send(buildCommand("/v1/erasures", { user, reason, ...options }));
   }
 
   /** Add an entry of knowledge, or change it so that it is as given. */
@@ -725,6 +737,24 @@ export class SessionClient {
    */
   redactTurn(turn: number, reason: string, of: RedactedPart, options: RedactionOptions = {}): Promise<CommandAnswer> {
     return this.command("redactions", { turn, reason, of, ...options });
+  }
+
+  /**
+   * Erase all words of a sealed session, or something of one turn, for good, with all that was made of them. The
+   * receipt names it.
+   */
+  eraseWords(reason: string, options: ErasureOptions = {}): Promise<ErasureAnswer> {
+    return this.turnlog.send(buildCommand(`${this.path}/erasures`, { reason, ...options }));
+  }
+
+  /** Return the receipts of all erasures, after a checking pass. */
+  listErasures(): Promise<ErasureListAnswer> {
+    return this.turnlog.send({ method: "GET", path: `${this.path}/erasures` });
+  }
+
+  /** Return the receipt of the erasure that an event began, after a checking pass. */
+  fetchErasure(sequence: number): Promise<ErasureAnswer> {
+    return this.turnlog.send({ method: "GET", path: `${this.path}/erasures/${sequence}` });
   }
 
   /** Return the client of a new session that continues from a sequence of this one. */

@@ -4,17 +4,37 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Request
+from fastapi import APIRouter, Depends, Path, Query, Request
+from pydantic import BaseModel, ConfigDict
 
 from turnlog.contract import api_paths
+from turnlog.contract.request_values import CommandReason
 from turnlog.contract.session_payloads import ErasureList, ErasureReceipt, UserErasure
-from turnlog.contract.session_requests import EraseRequest, EraseUserRequest
+from turnlog.contract.session_requests import (
+    EraseRequest,
+    EraseUserRequest,
+)
+from turnlog.contract.value_names import ErasedPart
 from turnlog.projections.blueprint.storable_json import MAX_INT
 from turnlog.services.erasures.erasure_use_cases import ErasureUseCases
+from turnlog.services.http.request_checks import TurnPath
 from turnlog.services.http.request_identity import CallerIdentity
 from turnlog.services.http.request_tenant import RequestTenant
 
 router = APIRouter()
+
+
+class ErasureQuery(BaseModel):
+    """How what is deleted is erased."""
+
+    model_config = ConfigDict(frozen=True)
+
+    reason: CommandReason
+    """The reason, recorded for good and never sealed: name no person."""
+    with_replies: bool = False
+    """Whether what came of later turns whose prompts had the words is erased too."""
+    dry_run: bool = False
+    """Only says what would be erased."""
 
 
 async def get_erasures(request: Request) -> ErasureUseCases:
@@ -38,6 +58,39 @@ async def erase_words(
     Everything that was made of them goes too: summaries, prompts, forks, and what children were
     asked. The receipt names all of it. With `dry_run` nothing is erased.
     """
+    return await erasures.erase(caller.create_caller(form), session, form)
+
+
+@router.delete(api_paths.SESSION, summary="Erase a session")
+async def delete_session(
+    session: str,
+    caller: CallerIdentity,
+    erasures: Erasures,
+    query: Annotated[ErasureQuery, Query()],
+) -> ErasureReceipt:
+    """Remove the keys of all words of a sealed session for good, and close it.
+
+    What was made of them goes too, in forks and children as well. Its record stays, so it can be
+    verified. With `dry_run` nothing is erased.
+    """
+    form = EraseRequest(**query.model_dump())
+    return await erasures.erase(caller.create_caller(form), session, form)
+
+
+@router.delete(api_paths.TURN, summary="Erase a turn")
+async def delete_turn(
+    session: str,
+    turn: TurnPath,
+    caller: CallerIdentity,
+    erasures: Erasures,
+    query: Annotated[ErasureQuery, Query()],
+    of: Annotated[ErasedPart, Query(description="What of the turn is erased")] = "turn",
+) -> ErasureReceipt:
+    """Remove the keys of what was submitted with a turn, of what came of it, or of both, for good.
+
+    What was made of them goes too. With `dry_run` nothing is erased.
+    """
+    form = EraseRequest(turn=turn, of=of, **query.model_dump())
     return await erasures.erase(caller.create_caller(form), session, form)
 
 

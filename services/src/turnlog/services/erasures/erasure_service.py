@@ -27,6 +27,7 @@ from turnlog.events.seals.key_ports import RemovedKeys, SealingKeys
 from turnlog.events.store.ports import RawEvent
 from turnlog.events.subjects import SESSION_HISTORY
 from turnlog.projections.session.rules.erasure_rules import list_leaves, require_erasable
+from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.turn_commands import BeginErasure, EndErasure
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.erasure_queries import list_open_erasures
@@ -105,12 +106,23 @@ class ErasureService:
         return await self.tracer.trace(target)
 
     async def begin_erasure(self, caller: Caller, target: ErasureTarget, reason: str) -> int:
-        """Begin an erasure; return the sequence of its event."""
-        traced = await self.plan_erasure(target)
-        self._require_keys(target.session)
-        command = build_command(traced, reason)
+        """Begin an erasure; return the sequence of its event.
+
+        A request with an idempotency key that was used before has begun it already.
+        """
+
+        async def choose_command(state: SessionState | None) -> BeginErasure:
+            del state  # What is traced may be of a later one, and then this one is decided again.
+            traced = await self.plan_erasure(target)
+            self._require_keys(target.session)
+            return build_command(traced, reason)
+
         done = await self.command_handler.handle(
-            target.tenant, target.session, command, caller.metadata, command=caller.command
+            target.tenant,
+            target.session,
+            choose_command,
+            caller.metadata,
+            command=caller.command,
         )
         return done.memo.sequence if done.memo else done.events[-1].sequence
 

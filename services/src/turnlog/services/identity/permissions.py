@@ -106,6 +106,7 @@ ROUTE_PERMISSIONS: Final[Mapping[str, RoutePermission]] = {
             paths.PROFILE,
             paths.TOOL_SCHEMAS,
             paths.TURNS,
+            paths.TURN,
         ),
         *(paths.HISTORY, paths.TURN_STREAM, paths.TIMELINE, paths.EXCLUSION, paths.DISPLAY),
         *(paths.FEEDBACK, paths.APPROVAL, paths.ASK, paths.MEMORY, paths.REFERENCES),
