@@ -162,6 +162,10 @@ class SessionView(ResponseModel):
     """The users whom it is shared with."""
     unreadable: UnreadableMessage | None = None
     """What is stored behind the last event and is none, so that nothing can follow."""
+    sealed: bool = False
+    """Whether what is said in it is encrypted under keys of its own, so that it can be erased."""
+    erased: bool = False
+    """Whether all words of it were erased."""
 
 
 class SessionRow(ResponseModel):

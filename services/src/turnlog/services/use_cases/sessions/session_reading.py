@@ -153,6 +153,8 @@ def _create_session_view(
         owner=state.owner,
         shares=tuple(ShareView(user=user, access=how) for user, how in state.shares.items()),
         unreadable=unreadable and UnreadableMessage.model_validate(unreadable),
+        sealed=state.sealed_under is not None,
+        erased=state.erased,
     )
 
 

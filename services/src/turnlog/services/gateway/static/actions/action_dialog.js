@@ -9,7 +9,8 @@ let pressed = null;
 
 // `fields` are made by `createField`. `buildCommand` takes their values and returns the method, path and
 // body of the request. `loadPreview` returns what the dialog shows before the fields. `nextKey` is the button
-// that has the focus once the command was carried out, where its own button is gone then.
+// that has the focus once the command was carried out, where its own button is gone then. `showPreview` of the
+// dialog loads the preview again, such as for another choice.
 export function openActionDialog({ title, intro, fields = [], confirm, isSevere = false, buildCommand, loadPreview = null, nextKey = null }) {
   const opener = pressed ?? document.activeElement;
   const id = `dialog-${(dialogs += 1)}`;
@@ -74,6 +75,7 @@ export function openActionDialog({ title, intro, fields = [], confirm, isSevere 
   dialog.showModal();
   (fields.length ? fields[0] : send).focus();
   if (loadPreview) showPreview();
+  return { showPreview };
 }
 
 // A labelled box. `kind` is `select`, `textarea` or `input`; `need` says what is missing when it is empty.

@@ -6,13 +6,14 @@ import { buildSessionPath, fetchJson } from "../app/http_client.js";
 import { linkToEvent } from "../app/links.js";
 import { formatTurnRange } from "../events/event_links.js";
 import { createActionButton, createField, openActionDialog } from "./action_dialog.js";
+import { renderEraseTurnButton } from "./erasure_actions.js";
 
 const MAX_SUMMARY_CHARACTERS = 160;
 const MAX_REASON_CHARACTERS = 1000;
 
 // A turn that is in prompts can be excluded: a completed one, or one that was cut and is kept. A cut reply can be
-// withheld also where no prompt includes it.
-export function renderTurnActions(session, turn) {
+// withheld also where no prompt includes it. What is sealed can be erased as well.
+export function renderTurnActions(session, turn, isSealed) {
   const isCut = turn.status === "failed" || turn.status === "cancelled";
   if ((turn.status !== "completed" && !isCut) || turn.purged) return null;
   const isInPrompts = !isCut || turn.cut_line || turn.redacted;
@@ -21,7 +22,8 @@ export function renderTurnActions(session, turn) {
   const word = turn.excluded ? "include again" : "exclude";
   return createElement("span", { class: "turn-actions" },
     isInPrompts ? createActionButton(`${key} exclusion`, word, () => openExclusion(session, turn), { "aria-label": `${word}: turn ${turn.turn}` }) : null,
-    createActionButton(`${key} redaction`, "redact", () => openRedaction(session, turn, hasReply && !turn.redacted), { "aria-label": `redact: turn ${turn.turn}` }));
+    createActionButton(`${key} redaction`, "redact", () => openRedaction(session, turn, hasReply && !turn.redacted), { "aria-label": `redact: turn ${turn.turn}` }),
+    isSealed ? renderEraseTurnButton(session, turn.turn) : null);
 }
 
 const formatKey = (session, turn) => `${session} turn ${turn}`;

@@ -46,7 +46,13 @@ function nameView(section, subject, query) {
   return isOverview && mayDo(NEEDED.overview) ? "overview" : "sessions";
 }
 
-const createView = (viewName, section, subject) => (viewName in SECTIONS ? SECTIONS[viewName]() : SUBJECTS[section](subject));
+const createView = (viewName, section, subject) => (viewName in SECTIONS ? SECTIONS[viewName]() : SUBJECTS[section](subject, reopenView));
+
+// Shows the view anew, from what the service says now, and nothing that the page has in memory.
+function reopenView() {
+  view.name = "";
+  showView();
+}
 
 function openView(viewName, section, subject) {
   const isFirst = !view;

@@ -6,6 +6,7 @@ import { formatCount, formatMoney, formatNumber } from "../app/formatting.js";
 import { buildSessionPath, fetchJson } from "../app/http_client.js";
 import { linkToEvent } from "../app/links.js";
 import { renderExportLink } from "../session/session_exports.js";
+import { renderErasures } from "./erasure_receipts.js";
 
 const VERDICT_TEXTS = {
   intact: ["good", "every event continues the one before it, and no turn was settled twice"],
@@ -14,6 +15,7 @@ const VERDICT_TEXTS = {
   unwitnessed: ["wary", "no gaps; only a signed checkpoint shows a truncated end"],
   incomplete: ["bad", "something is missing"],
   reproduced: ["good", "every prompt reproduced byte for byte, both ways"],
+  erased: ["good", "every prompt reproduced, but for those whose words were erased"],
   unreproducible: ["wary", "not reproducible by this version"],
   unchecked: ["wary", "prompts after a gap cannot be reproduced"],
   failed: ["bad", "a reproduced prompt differs from the recorded one"],
@@ -34,9 +36,9 @@ export function createVerificationView(session, onVerified) {
     verifiedSequence = sequence;
     setChildren(element, createElement("p", { class: "faint" }, "verifying …"));
     try {
-      const result = await fetchJson(buildSessionPath(session, "verify"));
+      const [result, erased] = await Promise.all(["verify", "erasures"].map((part) => fetchJson(buildSessionPath(session, part))));
       onVerified(result);
-      setChildren(element, renderVerification(result, session));
+      setChildren(element, renderVerification(result, session, erased));
     } catch (problem) {
       verifiedSequence = null;
       setChildren(element, createElement("p", { class: "fault" }, problem.message));
@@ -46,13 +48,14 @@ export function createVerificationView(session, onVerified) {
   return { element, show: showVerification };
 }
 
-function renderVerification(result, session) {
+function renderVerification(result, session, erased) {
   const size = `${formatCount(result.events, "event")}, ${formatCount(result.prompts.calls, "prompt")}`;
   return [
     createElement("p", { class: `verdict large ${result.verified ? "good" : "bad"}` },
       result.verified ? "✓ verified" : `✗ ${formatCount(result.findings.length, "finding")}`,
       createElement("span", { class: "faint" }, ` · ${size}, up to event ${result.sequence}`)),
     createElement("dl", { class: "promises" }, ["integrity", "completeness", "reproduction", "totals"].map((name) => renderVerdict(name, result, session))),
+    renderErasures(erased),
     createElement("h2", {}, "totals of the log"),
     createElement("p", {}, formatTotals(result.log)),
     createElement("h2", {}, "independent verification"),
@@ -78,9 +81,10 @@ function renderVerdict(name, result, session) {
 
 const renderEventOf = ({ sequence }, session) => (sequence === null ? null : [createElement("a", { href: linkToEvent(session, sequence) }, `event ${sequence}`), ": "]);
 
-function formatPromptCounts({ calls, reference, assembly, unreproducible, why, unchecked, behind }) {
+function formatPromptCounts({ calls, reference, assembly, erased, unreproducible, why, unchecked, behind }) {
   return [
     `${formatNumber(reference)} by reference and ${formatNumber(assembly)} by assembly of ${formatNumber(calls)}`,
+    erased ? `${formatNumber(erased)} not, since their words were erased` : null,
     unreproducible ? `${formatNumber(unreproducible)} not by this version: ${why}` : null,
     unchecked ? `${formatNumber(unchecked)} not checked: ${behind}` : null,
   ].filter(Boolean).join("; ");

@@ -33,11 +33,13 @@ export function createConversation(session) {
   let lastSequence = 0;
   let markedCall = null;
   let shown = PAGE_SIZE;
+  let isSealed = false;
 
   function loadHistory(history, facts) {
     for (const turn of history.turns) turns.set(turn.turn, turn);
     visits = history.stays;
     lastSequence = history.sequence;
+    isSealed = facts.sealed && !facts.erased;
     composer.close(facts.closed);
     drawTurns();
     scroll.scrollTop = scroll.scrollHeight;
@@ -127,7 +129,7 @@ export function createConversation(session) {
     if (turn.text_withheld) parts.push(createElement("span", { class: "badge redacted", title: turn.text_withheld }, "text redacted"));
     if (turn.fallback) parts.push(createElement("span", { class: "badge failed", title: describeFailure(turn.fallback) }, "no model's"), createElement("span", { class: "faint" }, describeFailure(turn.fallback)));
     if (turn.finish === "length") parts.push(createElement("span", { class: "badge length" }, "cut at the model's limit"));
-    return createElement("footer", {}, parts, renderCallLines(session, turn, markedCall), renderTurnActions(session, turn));
+    return createElement("footer", {}, parts, renderCallLines(session, turn, markedCall), renderTurnActions(session, turn, isSealed));
   }
 
   return {

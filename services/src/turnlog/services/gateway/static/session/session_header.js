@@ -1,5 +1,6 @@
 // The header of a session: its blueprint, origin, cost, and verification result.
 
+import { renderEraseSessionButton } from "../actions/erasure_actions.js";
 import { renderDescribeButton, renderPhaseButton, renderProfileButton } from "../actions/session_actions.js";
 import { createElement, setChildren } from "../app/dom.js";
 import { formatCostSum, formatCount, formatNumber, formatOneLine, formatTokenSum } from "../app/formatting.js";
@@ -22,7 +23,7 @@ export function createSessionHeader(session, verify, listPhases) {
     setChildren(element,
       createElement("a", { class: "back", href: getListAddress(), title: "All sessions", "aria-label": "All sessions" }, "←"),
       createElement("div", { class: "name" }, createElement("h1", {}, title || session),
-        createElement("div", { class: "id" }, session, renderDescribeButton(session, facts), facts.labels.map(renderLabelLink), renderForkLinks(session, facts.origin, derived))),
+        createElement("div", { class: "id" }, session, renderDescribeButton(session, facts), facts.sealed && !facts.erased ? renderEraseSessionButton(session) : null, facts.labels.map(renderLabelLink), renderForkLinks(session, facts.origin, derived))),
       createElement("dl", {},
         facts.owner ? renderFact("owner", formatOneLine(facts.owner)) : null,
         facts.shares.length ? renderFact("shared with", facts.shares.map(({ user, access }) => `${formatOneLine(user)} (${access})`).join(", ")) : null,
@@ -33,7 +34,7 @@ export function createSessionHeader(session, verify, listPhases) {
         renderFact("events", formatNumber(facts.sequence)),
         usage ? renderFact("tokens", formatTokenSum(usage)) : null,
         cost ? renderFact("cost", cost) : null),
-      facts.closed ? createElement("span", { class: "badge closed" }, "closed") : null,
+      facts.closed ? createElement("span", { class: "badge closed" }, facts.erased ? "erased" : "closed") : null,
       facts.unreadable ? renderUnreadable(facts) : null,
       verdict, exportMenu);
   }

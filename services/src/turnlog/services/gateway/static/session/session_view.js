@@ -39,7 +39,8 @@ function applyShare(facts, { user, access }) {
   return { ...facts, shares: access === "none" ? others : [...others, { user, access }] };
 }
 
-export function createSessionView(session) {
+// `reopenView` is called where what is shown was erased.
+export function createSessionView(session, reopenView) {
   const header = createSessionHeader(session, showVerification, () => conversation.listPhases());
   const tabs = createSessionTabs(session);
   const announcer = createAnnouncer();
@@ -89,6 +90,10 @@ export function createSessionView(session) {
   }
 
   function applyEvent(envelope) {
+    if (formatEventName(envelope.type) === "content-erased") {
+      reopenView();
+      return;
+    }
     eventTable.add(envelope);
     conversation.apply(envelope);
     turnEvents.apply(envelope);
