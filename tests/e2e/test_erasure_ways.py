@@ -24,6 +24,7 @@ from tests.e2e.test_sealed_sessions import (
     list_files_with,
     run_verifier,
 )
+from tests.e2e.watching.trace_collector import run_collector
 from tests.segment_budgets.game_service import COAST_SEGMENTS, ENTRY
 from tests.services.media.media_samples import PNG
 from tests.support.processes.process_host import ProcessHost
@@ -38,6 +39,9 @@ pytestmark = [
     pytest.mark.slow("a service and a tool server start"),
 ]
 
+MARKER_START = "qvmarked"
+"""What every word has in it that is erased, and nothing else."""
+
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def sealed_up(host: ProcessHost) -> AsyncIterator[TurnlogUp]:
@@ -47,8 +51,12 @@ async def sealed_up(host: ProcessHost) -> AsyncIterator[TurnlogUp]:
     variables = {"TURNLOG_TOOLS": str(file), "TURNLOG_SEALING": "on"}
     variables["TURNLOG_MODEL"] = "openai/heron"
     output = host.folder / "output"
-    async with run_turnlog_up(host, variables=variables, output_file=output) as up:
-        yield up
+    with run_collector() as collector:
+        variables["TURNLOG_OTLP_ENDPOINT"] = collector.url
+        async with run_turnlog_up(host, variables=variables, output_file=output) as up:
+            yield up
+        assert collector.spans
+        assert [each for each in collector.spans if MARKER_START in each.everything] == []
 
 
 async def send(up: TurnlogUp, method: str, path: str, **form: object) -> dict[str, Any]:
@@ -213,7 +221,7 @@ async def test_words_that_came_by_any_way_are_in_no_file_and_no_answer_once_eras
     way: Callable[[TurnlogUp, OpenAIServer, str], Awaitable[str]],
     tmp_path: Path,
 ) -> None:
-    marker = f"qv{way.__name__.replace('_', '')}"
+    marker = f"{MARKER_START}{way.__name__.replace('_', '')}"
     session = await way(sealed_up, provider, marker)
     folder = sealed_up.ready_file.parent.parent
     jetstream = sealed_up.ready_file.parent / "jetstream"
