@@ -62,6 +62,21 @@ def test_hundred_sessions_have_as_many_series_as_one() -> None:
     assert point.count == 100
 
 
+def test_delivery_of_a_turn_that_is_over_is_not_counted_as_a_turn() -> None:
+    measured = MeasuredTracing()
+    with measured.tracing.start_turn_span("s", 1, None):
+        record_turn_blueprint("guide", 1, "chat")
+    with measured.tracing.start_turn_span("s", 1, None):
+        pass
+    with measured.tracing.start_turn_span("s", 2, None) as span:
+        record_failure(span, "unknown-blueprint")
+    points = measured.list_points("gen_ai.workflow.duration")
+    assert [(labels.get("error.type"), point.count) for labels, point in points] == [
+        (None, 1),
+        ("unknown-blueprint", 1),
+    ]
+
+
 def test_failure_is_a_series_of_its_own_with_its_code() -> None:
     measured = MeasuredTracing()
     run_tool(measured, "s")

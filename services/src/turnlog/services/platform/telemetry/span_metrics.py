@@ -124,6 +124,8 @@ class SpanMetrics(SpanProcessor):
         operation = _read_operation(span)
         if operation == "invoke_workflow":
             self._running.add(-1)
+            if not attributes.keys() & {"gen_ai.workflow.name", "error.type"}:
+                return  # The turn was over when it was delivered, such as one that was run ahead.
         if operation in _DURATIONS:
             labels = _select_labels(attributes, _LABELS)
             # By it the SDK samples the exemplars, which lead from a figure to a trace.
