@@ -105,7 +105,8 @@ class ReadModelStore:
     async def discard_replaced_pages(self) -> None:
         """Empty the WAL of a SQLite database, which has pages as they were before.
 
-        Deleted rows are overwritten in the pages themselves. Postgres needs a `VACUUM`.
+        Deleted rows are overwritten in the pages themselves. For Postgres it does nothing: what an
+        operator runs there stands in `docs/erasure.md`.
         """
         if self.engine.dialect.name == "sqlite":
             async with self._map_errors(), self.engine.connect() as connection:
