@@ -33,6 +33,7 @@ from turnlog.events.content import compute_digest
 from turnlog.events.model.alert_events import AlertRuleEvent, KnownAlertEvent
 from turnlog.events.model.installation.access_events import AccessEvent
 from turnlog.events.model.installation.read_events import RecordRead
+from turnlog.events.model.installation.retention_events import RetentionEvent
 from turnlog.events.model.installation.tenant_events import TenantConfigured
 from turnlog.events.model.knowledge_events import KnowledgeEvent
 from turnlog.events.model.override_events import OverrideEvent
@@ -334,6 +335,7 @@ class _PageWriter:
         by_family["webhook"] = list(get_args(WebhookEvent))
         by_family["key"] = list(get_args(AccessEvent))
         by_family["tenant"] = [TenantConfigured]
+        by_family["retention"] = list(get_args(RetentionEvent))
         by_family["rule of an alert"] = list(get_args(AlertRuleEvent))
         by_family["alert"] = list(get_args(KnownAlertEvent))
         by_family["log of reads"] = [RecordRead]

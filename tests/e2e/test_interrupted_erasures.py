@@ -25,10 +25,13 @@ from turnlog.services.caches.session_snapshots import CheckedSnapshotStore
 from turnlog.services.caches.text_cache import TextReader
 from turnlog.services.command_handling.callers import Caller
 from turnlog.services.command_handling.idempotent_commands import CommandMetadata
+from turnlog.services.command_handling.tenant_histories import LibraryParts
 from turnlog.services.erasures.erasure_receipts import ErasureReceipts
 from turnlog.services.erasures.erasure_service import ErasurePart, ErasureService
 from turnlog.services.erasures.erasure_tracing import ErasureTarget
-from turnlog.services.platform.clock import create_id, read_clock
+from turnlog.services.platform.clock import Clock, create_id, read_clock
+from turnlog.services.retention.retention_guard import RetentionGuard
+from turnlog.services.retention.retention_service import RetentionService
 from turnlog.services.seals.session_sealing import SessionSealing
 from turnlog.services.sessions.command_handler import CommandHandler
 
@@ -82,7 +85,9 @@ class StoppedBetweenEnds(ErasureService):
 
 
 @asynccontextmanager
-async def open_erasure_parts(up: TurnlogUp) -> AsyncGenerator[dict[str, Any]]:
+async def open_erasure_parts(
+    up: TurnlogUp, clock: Clock = read_clock
+) -> AsyncGenerator[dict[str, Any]]:
     """Yield what a service of another process is built with."""
     client = up.service.nats
     store = open_store(f"sqlite:///{up.ready_file.parent / 'read-models.db'}")
@@ -92,7 +97,7 @@ async def open_erasure_parts(up: TurnlogUp) -> AsyncGenerator[dict[str, Any]]:
             snapshots=CheckedSnapshotStore(client.log, client.snapshots),
             texts=TextReader(log=client.log, blobs=client.blobs, media=MediaReader(client.media)),
             older_commands=CommandLookup(store),
-            clock=read_clock,
+            clock=clock,
             create_id=create_id,
             source="/turnlog/test",
             sealing=SessionSealing(client.connection.keys, is_on=True),
@@ -101,6 +106,18 @@ async def open_erasure_parts(up: TurnlogUp) -> AsyncGenerator[dict[str, Any]]:
             "command_handler": handler,
             "store": store,
             "projection_signal": ProjectionSignal(),
+            "guard": RetentionGuard(
+                handler,
+                RetentionService(
+                    LibraryParts(
+                        log=client.library,
+                        blobs=client.blobs,
+                        clock=clock,
+                        create_id=create_id,
+                        source="/turnlog/test",
+                    )
+                ),
+            ),
         }
     finally:
         await store.close()

@@ -39,6 +39,8 @@ WORDS = {
     "export": ("1",),
     "feedback": ("1", "1", "up"),
     "fork": ("1", "--at", "1"),
+    "hold place": ("x", "--all-sessions", "--reason", "x"),
+    "hold release": ("x", "--reason", "x"),
     "keys create": ("x", "--role", "caller"),
     "knowledge import": ("cases", "cases.json"),
     "knowledge remove": ("cases", "one"),

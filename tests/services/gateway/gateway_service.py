@@ -67,6 +67,7 @@ from turnlog.services.quotas.limited_media_store import LimitedMediaStore
 from turnlog.services.quotas.media_limit_service import MediaLimitService
 from turnlog.services.quotas.quota_reservations import TurnQuotas
 from turnlog.services.quotas.quota_service import QuotaService
+from turnlog.services.retention.retention_service import RetentionService
 from turnlog.services.segments.segment_service import SegmentService
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
@@ -160,6 +161,7 @@ def build_use_case_parts(
         webhooks=WebhookService(build_library_parts(backend, "/turnlog/gateway")),
         webhook_settings=settings,
         alerts=build_alert_service(backend, "/turnlog/gateway"),
+        retention=RetentionService(build_library_parts(backend, "/turnlog/gateway")),
         reads=backend.reads,
         segment_service=build_segment_service(backend, "gateway"),
         knowledge_service=build_knowledge_service(backend, "gateway"),

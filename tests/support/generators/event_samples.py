@@ -14,6 +14,7 @@ from tests.support.generators.manifest_samples import (
     build_handed_manifest,
     build_manifest,
 )
+from tests.support.generators.retention_samples import build_retention_samples
 from turnlog.events.content import ErasedText, PlainText, SealedText, compute_digest
 from turnlog.events.model.attempt_figures import (
     AttemptCost,
@@ -1211,4 +1212,5 @@ def build_library_samples() -> Mapping[str, LibraryEvent]:
         **_build_webhook_samples(),
         **build_alert_rule_samples(),
         **build_key_samples(),
+        **build_retention_samples(),
     }

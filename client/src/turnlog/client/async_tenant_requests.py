@@ -24,6 +24,12 @@ from turnlog.contract.alert_payloads import (
 )
 from turnlog.contract.installation.key_payloads import CreatedKey, KeyPage, KeyResult, PrincipalView
 from turnlog.contract.installation.read_payloads import ReadPage
+from turnlog.contract.installation.retention_payloads import (
+    DueSessions,
+    HoldResult,
+    PolicyResult,
+    RetentionView,
+)
 from turnlog.contract.installation.tenant_payloads import TenantPage, TenantResult
 from turnlog.contract.knowledge_payloads import (
     CollectionList,
@@ -331,6 +337,43 @@ class AsyncTenantRequests(AsyncServiceConnection):
         They have the names of HTTP, such as `models` and `max_open_turns`.
         """
         return await self.send(key_operations.configure_tenant(tenant, changes))
+
+    async def list_retention(self) -> RetentionView:
+        """Return the policies and holds of the tenant."""
+        return await self.send(key_operations.list_retention())
+
+    async def set_policy(self, name: str, **form: object) -> PolicyResult:
+        """Set how long sessions are kept, and when they are erased.
+
+        The rest has the names of HTTP: `where` or `all_sessions`, `keep_for` with `law`, and
+        `erase_after`.
+        """
+        return await self.send(key_operations.set_policy({"name": name, **form}))
+
+    async def remove_policy(self, name: str) -> PolicyResult:
+        """Remove a policy: it refuses and erases nothing any more."""
+        return await self.send(key_operations.remove_policy(name))
+
+    async def place_hold(self, name: str, *, reason: str, **form: object) -> HoldResult:
+        """Have nothing of some sessions erased, by anyone, until the hold is released.
+
+        The rest has the names of HTTP: `where`, with `session`, `user`, `blueprint` or `labels`, or
+        `all_sessions`.
+        """
+        form = {"name": name, "reason": reason, **form}
+        return await self.send(key_operations.place_hold(form))
+
+    async def release_hold(self, name: str, *, reason: str) -> HoldResult:
+        """End a hold; what waits for it goes on by itself."""
+        return await self.send(key_operations.release_hold(name, reason))
+
+    async def list_due_sessions(self) -> DueSessions:
+        """Return the sessions that policies say to erase by now, and what keeps them."""
+        return await self.send(key_operations.list_due_sessions())
+
+    async def erase_due_sessions(self) -> DueSessions:
+        """Erase sessions that are due without waiting for the schedule, so many at a time."""
+        return await self.send(key_operations.erase_due_sessions())
 
     async def list_alerts(self) -> AlertPage:
         """Return the alerts with their rules and their state now."""

@@ -1,4 +1,4 @@
-"""The requests about keys, and about the settings of tenants, as values."""
+"""The requests about keys, and about the settings and the retention of tenants, as values."""
 
 from __future__ import annotations
 
@@ -10,6 +10,12 @@ from turnlog.client.operations import ClientOperation, build_command, build_read
 from turnlog.contract import api_paths
 from turnlog.contract.api_paths import format_path
 from turnlog.contract.installation.key_payloads import CreatedKey, KeyPage, KeyResult, PrincipalView
+from turnlog.contract.installation.retention_payloads import (
+    DueSessions,
+    HoldResult,
+    PolicyResult,
+    RetentionView,
+)
 from turnlog.contract.installation.tenant_payloads import TenantPage, TenantResult
 
 
@@ -57,3 +63,40 @@ def configure_tenant(tenant: str, changes: Mapping[str, Any]) -> ClientOperation
     path = format_path(api_paths.TENANT, tenant=tenant)
     # With those that are None, which `build_command` leaves out.
     return replace(build_command(path, None, TenantResult, "PATCH"), body=dict(changes))
+
+
+def list_retention() -> ClientOperation[RetentionView]:
+    """List the policies and holds of a tenant."""
+    return build_read(api_paths.RETENTION, RetentionView)
+
+
+def set_policy(form: Mapping[str, Any]) -> ClientOperation[PolicyResult]:
+    """Set how long sessions are kept, and when they are erased."""
+    return build_command(api_paths.RETENTION_POLICIES, form, PolicyResult, "PUT")
+
+
+def remove_policy(name: str) -> ClientOperation[PolicyResult]:
+    """Remove a policy."""
+    path = format_path(api_paths.RETENTION_POLICY, name=name)
+    return build_command(path, None, PolicyResult, "DELETE")
+
+
+def place_hold(form: Mapping[str, Any]) -> ClientOperation[HoldResult]:
+    """Have nothing of these sessions erased until the hold is released."""
+    return build_command(api_paths.HOLDS, form, HoldResult)
+
+
+def release_hold(name: str, reason: str) -> ClientOperation[HoldResult]:
+    """Release a hold."""
+    path = format_path(api_paths.RELEASE_HOLD, name=name)
+    return build_command(path, {"reason": reason}, HoldResult)
+
+
+def list_due_sessions() -> ClientOperation[DueSessions]:
+    """List the sessions that policies say to erase by now, and what keeps them."""
+    return build_read(api_paths.DUE_SESSIONS, DueSessions)
+
+
+def erase_due_sessions() -> ClientOperation[DueSessions]:
+    """Erase sessions that are due, so many at a time."""
+    return build_command(api_paths.DUE_SESSIONS, None, DueSessions)

@@ -116,6 +116,14 @@ ALERTS: Final = "/v1/alerts"
 ALERT: Final = "/v1/alerts/{name}"
 ALERT_HISTORY: Final = "/v1/alerts/{name}/history"
 
+# Retention: policies, holds, and what is due
+RETENTION: Final = "/v1/retention"
+RETENTION_POLICIES: Final = "/v1/retention/policies"
+RETENTION_POLICY: Final = "/v1/retention/policies/{name}"
+HOLDS: Final = "/v1/retention/holds"
+RELEASE_HOLD: Final = "/v1/retention/holds/{name}/release"
+DUE_SESSIONS: Final = "/v1/retention/due"
+
 # Keys, and who signs in with them
 KEYS: Final = "/v1/keys"
 KEY: Final = "/v1/keys/{name}"

@@ -25,6 +25,7 @@ from turnlog.events.model.call_events import KnownCallEvent
 from turnlog.events.model.child_events import ChildEnded, ChildSettled, KnownChildEvent
 from turnlog.events.model.installation.access_events import ACCESS_FAMILY, AccessEvent
 from turnlog.events.model.installation.read_events import RecordRead
+from turnlog.events.model.installation.retention_events import RETENTION_FAMILY, RetentionEvent
 from turnlog.events.model.installation.tenant_events import TENANTS_FAMILY, TenantConfigured
 from turnlog.events.model.knowledge_events import KNOWLEDGE_FAMILY, KnowledgeEvent
 from turnlog.events.model.memory_events import KnownMemoryEvent
@@ -120,6 +121,7 @@ LibraryEvent = (
     | OverrideEvent
     | WebhookEvent
     | AlertRuleEvent
+    | RetentionEvent
     | AccessEvent
     | TenantConfigured
 )
@@ -135,6 +137,7 @@ LIBRARY_FAMILIES: Final[Mapping[type[LibraryEvent], str]] = {
     **dict.fromkeys(get_args(WebhookSubscriptionEvent), WEBHOOK_FAMILY),
     **dict.fromkeys(get_args(WebhookPlaceEvent), PLACE_FAMILY_FORM),
     **dict.fromkeys(get_args(AlertRuleEvent), ALERT_RULES_FAMILY),
+    **dict.fromkeys(get_args(RetentionEvent), RETENTION_FAMILY),
     **dict.fromkeys(get_args(AccessEvent), ACCESS_FAMILY),
     TenantConfigured: TENANTS_FAMILY,
 }

@@ -53,6 +53,7 @@ from turnlog.services.quotas.limited_media_store import LimitedMediaStore
 from turnlog.services.quotas.media_limit_service import MediaLimitService
 from turnlog.services.quotas.quota_reservations import TurnQuotas
 from turnlog.services.quotas.quota_service import QuotaService
+from turnlog.services.retention.retention_service import RetentionService
 from turnlog.services.seals.keyring_files import load_keyring
 from turnlog.services.seals.library_sealing import LibrarySealing
 from turnlog.services.seals.session_sealing import SessionSealing
@@ -160,6 +161,10 @@ class ProcessComponents:
     def create_webhook_service(self) -> WebhookService:
         """Create this process's service of webhooks."""
         return WebhookService(self.library_parts)
+
+    def create_retention_service(self) -> RetentionService:
+        """Create this process's service of policies and holds."""
+        return RetentionService(self.library_parts)
 
     def create_alert_service(self) -> AlertService:
         """Create this process's service of alerts."""

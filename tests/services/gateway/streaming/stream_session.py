@@ -71,6 +71,7 @@ from turnlog.services.platform.telemetry.traces import create_tracing
 from turnlog.services.quotas.media_limit_service import MediaLimitService
 from turnlog.services.quotas.quota_reservations import TurnQuotas
 from turnlog.services.quotas.quota_service import QuotaService
+from turnlog.services.retention.retention_service import RetentionService
 from turnlog.services.segments.segment_service import SegmentService
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
@@ -142,6 +143,7 @@ class StreamedSession:
             webhooks=WebhookService(parts),
             webhook_settings=settings,
             alerts=AlertService(parts, MemoryLog(kind=ALERT_HISTORY)),
+            retention=RetentionService(parts),
             reads=MemoryLog(kind=READ_HISTORY),
             segment_service=segment_service,
             knowledge_service=KnowledgeService(parts),

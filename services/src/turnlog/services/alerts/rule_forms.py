@@ -6,7 +6,6 @@ of a file.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Final, cast
@@ -24,10 +23,7 @@ from turnlog.projections.alerts.alert_measures import (
     MeasureTerms,
 )
 from turnlog.projections.blueprint.storable_json import check_text
-
-_UNITS: Final = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
-
-_DURATION: Final = re.compile(r"([0-9]{1,7})([dhms])")
+from turnlog.services.api.written_durations import format_seconds, parse_seconds
 
 _LONGEST_HOLD: Final = timedelta(days=7)
 
@@ -97,12 +93,11 @@ class _RuleReader:
         """Return a duration in seconds; None if it is left out."""
         if written is None:
             return None
-        found = _DURATION.fullmatch(written)
+        seconds = parse_seconds(written)
         bounds = f"from {format_seconds(shortest)} to {format_seconds(longest)}"
         fix = f"write a number and `s`, `m`, `h` or `d`, {bounds}, such as `10m`"
-        if found is None:
+        if seconds is None:
             raise self.create_refusal(field, "it is no duration", fix)
-        seconds = int(found[1]) * _UNITS[found[2]]
         if not shortest.total_seconds() <= seconds <= longest.total_seconds():
             raise self.create_refusal(field, f"it is not {bounds}", fix)
         return seconds
@@ -154,12 +149,3 @@ def get_unit(measure: str) -> str:
 
 def _format_optional(seconds: int | None) -> str | None:
     return None if seconds is None else format_seconds(timedelta(seconds=seconds))
-
-
-def format_seconds(duration: timedelta) -> str:
-    """Return a duration as it is written, in the largest unit that divides it."""
-    seconds = int(duration.total_seconds())
-    for unit, size in _UNITS.items():
-        if seconds % size == 0 and seconds:
-            return f"{seconds // size}{unit}"
-    return "0s"

@@ -37,6 +37,7 @@ from turnlog.services.cli.overrides import override_commands
 from turnlog.services.cli.overview import top_commands
 from turnlog.services.cli.quotas import quota_commands
 from turnlog.services.cli.reads import read_commands
+from turnlog.services.cli.retention import retention_commands
 from turnlog.services.cli.segments import segment_commands
 from turnlog.services.cli.tenants import tenant_commands
 from turnlog.services.cli.usage import usage_commands
@@ -59,6 +60,8 @@ COMMAND_GROUPS: Final = {
     "override": "Overrides: prompts that users have in place of those of a blueprint.",
     "quota": "Quotas: what users may use, and what is left.",
     "alerts": "Alerts: figures that are measured once a minute, and what is too high.",
+    "retention": "Retention: how long sessions are kept, and when they are erased.",
+    "hold": "Holds: sessions of which nothing is erased.",
     "keys": "Keys: who may sign in to the service, and what each may do.",
     "keyring": "Keyring: what the keys of sealed sessions are wrapped under.",
     "accounts": "Accounts: services with the keys that this command line signs in with.",
@@ -159,6 +162,13 @@ COMMAND_SECTIONS: Final = (
             CommandEntry("alerts show", alert_commands.show_alert),
             CommandEntry("alerts history", alert_commands.show_alert_history),
             CommandEntry("alerts remove", alert_commands.remove_alert),
+            CommandEntry("retention list", retention_commands.list_retention),
+            CommandEntry("retention set", retention_commands.set_policy),
+            CommandEntry("retention remove", retention_commands.remove_policy),
+            CommandEntry("retention due", retention_commands.list_due_sessions),
+            CommandEntry("retention run", retention_commands.erase_due_sessions),
+            CommandEntry("hold place", retention_commands.place_hold),
+            CommandEntry("hold release", retention_commands.release_hold),
             CommandEntry("keys create", key_commands.create_key),
             CommandEntry("keys list", key_commands.list_keys),
             CommandEntry("keys rotate", key_commands.rotate_key),

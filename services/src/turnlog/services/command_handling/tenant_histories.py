@@ -223,10 +223,10 @@ class TenantHistory(Generic[State, Record]):
     def _sealer(self) -> LibrarySealing | None:
         return self.parts.sealing if self.has_words else None
 
-    async def load_state(self, tenant: str) -> State:
+    async def load_state(self, tenant: str, *, leader: bool = False) -> State:
         """Return the state as it is now; see `IdempotentCommandHandler.load_state`."""
         started = self.monotonic()
-        state = await self._handler.load_state(tenant, self.family)
+        state = await self._handler.load_state(tenant, self.family, leader=leader)
         self._read_times[tenant] = started
         return state or self.create(tenant)
 

@@ -35,6 +35,7 @@ from turnlog.projections.store.read.read_your_writes import ProjectionSignal, wa
 from turnlog.projections.store.write.batch_apply import rebuild_session
 from turnlog.services.command_handling.callers import Caller
 from turnlog.services.command_handling.idempotent_commands import CommandMetadata
+from turnlog.services.erasures.erasure_guard import ErasureGuard
 from turnlog.services.erasures.erasure_tracing import (
     ErasureTarget,
     ErasureTracing,
@@ -93,6 +94,8 @@ class ErasureService:
     command_handler: CommandHandler
     store: ReadModelStore
     projection_signal: ProjectionSignal
+    guard: ErasureGuard
+    """Refuses what has to stay."""
 
     @property
     def tracer(self) -> ErasureTracing:
@@ -103,7 +106,22 @@ class ErasureService:
         """Return what an erasure would reach; refuse what cannot be erased."""
         state = await self.command_handler.require_state(target.tenant, target.session)
         require_erasable(state, target.turns)
-        return await self.tracer.trace(target)
+        traced = await self.tracer.trace(target)
+
+        async def list_sessions() -> list[str]:
+            return await self.list_reached(traced)
+
+        await self.guard.require_erasable(target.tenant, list_sessions)
+        return traced
+
+    async def list_reached(self, traced: TracedErasure) -> list[str]:
+        """Return a session with the forks and children of which its erasure takes something."""
+        found = [traced.target.session]
+        for reached in traced.reached:
+            state = await self.command_handler.load_state(reached.tenant, reached.session)
+            if state and state.sealed_under is not None and not state.erased:
+                found += await self.list_reached(await self.tracer.trace(reached))
+        return found
 
     async def begin_erasure(self, caller: Caller, target: ErasureTarget, reason: str) -> int:
         """Begin an erasure; return the sequence of its event.
@@ -129,14 +147,17 @@ class ErasureService:
     async def finish_erasure(self, tenant: str, session: str, begun: int) -> None:
         """Carry out an erasure that was begun; twice is as good as once.
 
-        Raises `Refused` `turn-open` while a turn of a session that it reaches is open; then it
-        goes on by itself once that has ended. A part of another session's is carried out with it.
+        Raises `Refused` `turn-open` while a turn of a session that it reaches is open, and `held`
+        while a hold covers one; then it goes on by itself once that has ended. A part of another
+        session's is carried out with it.
         """
         state = await self.command_handler.require_state(tenant, session)
         event, metadata = await self._load_begun(tenant, session, begun)
         if begun not in state.erasing or event.origin:
             return
         parts = await self._begin_parts(ErasurePart(tenant, session, begun, event), metadata)
+        # A hold that was placed since it began: whoever places one finds what has begun.
+        await self.guard.require_unheld(tenant, [part.session for part in parts])
         removed = await self._remove_keys(parts)
         # A fork has rows of words that are under the keys of its origin.
         for part in parts:

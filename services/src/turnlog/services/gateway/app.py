@@ -68,6 +68,7 @@ from turnlog.services.platform.concurrency import run_in_thread
 from turnlog.services.platform.telemetry.request_log import RequestLog
 from turnlog.services.quotas import quota_routes
 from turnlog.services.reads import read_routes
+from turnlog.services.retention import retention_routes
 from turnlog.services.segments import segment_routes
 from turnlog.services.tenants import tenant_routes
 from turnlog.services.usage import usage_routes
@@ -99,6 +100,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     tenant_routes.router,
     webhook_routes.router,
     alert_routes.router,
+    retention_routes.router,
     read_routes.router,
     usage_routes.router,
     overview_routes.router,

@@ -88,6 +88,7 @@ async def run_gateway(
                 answer_position_requests(parts.connection, store),
                 watch_log_identity(parts.connection, use_case_parts.command_handler, shutdown),
                 deps.use_cases.erasures.service.run_rounds(),
+                deps.use_cases.retention.due.run_rounds(),
                 serve_app(deps) as address,
             ):
                 _log.info("gateway-listening", address=address, tenant=settings.tenant)
@@ -161,6 +162,7 @@ def _create_use_case_parts(
         webhooks=components.create_webhook_service(),
         webhook_settings=settings,
         alerts=components.create_alert_service(),
+        retention=components.create_retention_service(),
         reads=components.reads,
         segment_service=components.create_segment_service(),
         knowledge_service=components.create_knowledge_service(),

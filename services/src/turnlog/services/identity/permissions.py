@@ -28,6 +28,9 @@ Permission = Literal[
     "library:write",
     "limits:write",
     "delivery:write",
+    "retention:write",
+    "holds:place",
+    "holds:release",
     "reads:read",
     "keys:write",
     "tenants:read",
@@ -44,10 +47,13 @@ PERMISSIONS: Final[Mapping[Permission, str]] = {
     "prompts:read": "Read exact prompts, their origin, and what another rule would do.",
     "withheld:read": "Read withheld texts, and export bundles and proofs, which contain them.",
     "record:verify": "Verify the log, and create checkpoints.",
-    "library:read": "Read segments, knowledge, pins, quotas and webhooks.",
+    "library:read": "Read segments, knowledge, pins, quotas, webhooks, policies and holds.",
     "library:write": "Change segments and knowledge, and move sessions to other versions.",
     "limits:write": "Set quotas, and limits of stored media.",
     "delivery:write": "Change alerts and webhooks.",
+    "retention:write": "Change policies of retention, and erase what is due.",
+    "holds:place": "Place holds, so that nothing of sessions is erased.",
+    "holds:release": "Release holds.",
     "reads:read": "Read who looked at prompts, withheld texts and bundles.",
     "keys:write": "Create, rotate, revoke and list keys.",
     "tenants:read": "Read the settings of the own tenant.",
@@ -62,10 +68,12 @@ ROLE_PERMISSIONS: Final[Mapping[RoleName, Collection[Permission]]] = {
         *("sessions:read", "sessions:write", "sessions:all", "sessions:release"),
         *("figures:read", "events:read"),
         *("library:read", "library:write", "limits:write", "delivery:write"),
+        *("retention:write", "holds:place"),
     ),
     "auditor": (
         *("sessions:read", "sessions:all", "figures:read", "events:read", "library:read"),
         *("prompts:read", "withheld:read", "record:verify", "reads:read"),
+        *("holds:place", "holds:release"),
     ),
     "administrator": ("keys:write", "reads:read", "tenants:read"),
 }
@@ -146,6 +154,12 @@ ROUTE_PERMISSIONS: Final[Mapping[str, RoutePermission]] = {
     **_create_needs(
         "figures:read", "delivery:write", paths.ALERTS, paths.ALERT, paths.ALERT_HISTORY
     ),
+    **_create_needs(
+        *("library:read", "retention:write"),
+        *(paths.RETENTION, paths.RETENTION_POLICIES, paths.RETENTION_POLICY, paths.DUE_SESSIONS),
+    ),
+    **_create_needs("library:read", "holds:place", paths.HOLDS),
+    **_create_needs("library:read", "holds:release", paths.RELEASE_HOLD),
     **_create_needs(
         *("figures:read", "sessions:release"),
         *(paths.QUARANTINE, paths.QUARANTINED_SESSION, paths.RELEASE),

@@ -17,6 +17,7 @@ from typing import Final, Literal, get_args
 
 from turnlog.events.model.alert_events import ALERT_RULES_FAMILY
 from turnlog.events.model.installation.access_events import INSTALLATION_TENANT
+from turnlog.events.model.installation.retention_events import RETENTION_FAMILY
 from turnlog.events.model.knowledge_events import KNOWLEDGE_FAMILY
 from turnlog.events.model.override_events import OVERRIDE_FAMILY
 from turnlog.events.model.quota_events import QUOTA_LIMITS_FAMILY
@@ -117,7 +118,7 @@ _PLACE_LEAVES: Final = ("claimed", "advanced", "gave-up")
 
 _EDITED_FAMILIES: Final = (
     *(SEGMENT_FAMILY, KNOWLEDGE_FAMILY, OVERRIDE_FAMILY),
-    *(ALERT_RULES_FAMILY, WEBHOOK_FAMILY, QUOTA_LIMITS_FAMILY),
+    *(ALERT_RULES_FAMILY, WEBHOOK_FAMILY, QUOTA_LIMITS_FAMILY, RETENTION_FAMILY),
 )
 """Histories of a tenant's library that people change, by the gateways."""
 

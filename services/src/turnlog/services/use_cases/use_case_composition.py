@@ -42,6 +42,10 @@ from turnlog.services.quotas.quota_reservations import TurnQuotas
 from turnlog.services.quotas.quota_use_cases import QuotaUseCases
 from turnlog.services.reads.read_log import ReadLog
 from turnlog.services.reads.read_use_cases import ReadUseCases
+from turnlog.services.retention.due_erasures import DueErasures
+from turnlog.services.retention.retention_guard import RetentionGuard
+from turnlog.services.retention.retention_service import RetentionService
+from turnlog.services.retention.retention_use_cases import RetentionUseCases
 from turnlog.services.segments.segment_service import SegmentService
 from turnlog.services.segments.segment_use_cases import SegmentUseCases
 from turnlog.services.sessions.command_handler import CommandHandler
@@ -120,6 +124,8 @@ class UseCaseParts:
     webhook_settings: WebhookSettings
     alerts: AlertService
     """The rules of alerts, and what became of each."""
+    retention: RetentionService
+    """The policies and holds of tenants."""
     reads: EventLog
     """The log of reads."""
     store: ReadModelStore
@@ -159,6 +165,7 @@ class UseCases:
     forking: SessionForking
     steering: SessionSteering
     erasures: ErasureUseCases
+    retention: RetentionUseCases
     memory: SessionMemory
     moves: BlueprintMoves
     submission: TurnSubmitter
@@ -232,6 +239,13 @@ class _UseCaseBuilder:
         )
         self.turns = TurnWatching(self.handler, parts.tokens, parts.shutdown_event)
         self.alerts = AlertUseCases(parts.alerts)
+        self.retention_guard = RetentionGuard(self.handler, parts.retention)
+        self.erasures = ErasureService(
+            command_handler=self.handler,
+            store=parts.store,
+            projection_signal=parts.projection_signal,
+            guard=self.retention_guard,
+        )
         self.redactions = RedactionCache()
         self.log_scan_slots = LogScanSlots()
 
@@ -242,7 +256,8 @@ class _UseCaseBuilder:
             sessions=SessionReading(travel, parts.store, self.session_row_waits),
             forking=SessionForking(travel),
             steering=self._build_steering(),
-            erasures=self._build_erasures(),
+            erasures=ErasureUseCases(self.erasures, self.row_waits),
+            retention=self._build_retention(),
             memory=SessionMemory(handler, parts.blueprints),
             moves=BlueprintMoves(travel, parts.blueprints, parts.blueprint_folders),
             submission=self.submission,
@@ -293,14 +308,11 @@ class _UseCaseBuilder:
             readiness=self._build_readiness(),
         )
 
-    def _build_erasures(self) -> ErasureUseCases:
-        return ErasureUseCases(
-            ErasureService(
-                command_handler=self.handler,
-                store=self.parts.store,
-                projection_signal=self.parts.projection_signal,
-            ),
-            self.row_waits,
+    def _build_retention(self) -> RetentionUseCases:
+        return RetentionUseCases(
+            due=DueErasures(erasures=self.erasures, guard=self.retention_guard),
+            blueprint_folders=self.parts.blueprint_folders,
+            row_waits=self.row_waits,
         )
 
     def _build_steering(self) -> SessionSteering:

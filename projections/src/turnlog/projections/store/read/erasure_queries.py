@@ -1,15 +1,23 @@
-"""What the read models know for erasures: forks and children of a session, and open erasures."""
+"""What the read models know for erasures: what they reach, open ones, and what may be due."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from sqlalchemy import or_, select
+from sqlalchemy import ColumnElement, exists, func, or_, select
 
+from turnlog.events.model.installation.retention_events import RetentionScope
 from turnlog.projections.store.async_engine import AsyncConnection
 from turnlog.projections.store.read.row_filters import match_tenant
-from turnlog.projections.store.schema.read_model_tables import SESSIONS, TURNS
+from turnlog.projections.store.schema.read_model_tables import (
+    SESSION_LABELS,
+    SESSIONS,
+    TURNS,
+    replace_nul,
+)
 from turnlog.projections.store.write.projection_positions import read_active_position
 
 
@@ -52,10 +60,104 @@ async def list_sessions_of_user(
     connection: AsyncConnection, tenant: str, user: str
 ) -> Sequence[str]:
     """Return all sessions that a user owns or asked something in, the oldest first."""
-    asked = select(TURNS.c.session).where(match_tenant(TURNS, tenant), TURNS.c.asked_by == user)
     rows = SESSIONS.c
-    query = select(rows.session).where(
-        match_tenant(SESSIONS, tenant),
-        or_(rows.owner == user, rows.session.in_(asked)),
-    )
+    query = select(rows.session).where(match_tenant(SESSIONS, tenant), _is_of_user(tenant, user))
     return (await connection.scalars(query.order_by(rows.opened_position))).all()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetainedRow:
+    """What the read models know of a session that policies and holds ask for."""
+
+    session: str
+    opened_position: int
+    """Its place in the order in which sessions are listed."""
+    blueprint: str
+    labels: tuple[str, ...]
+    owner: str | None
+    used_at: str
+    """When it was opened, or a turn of it last began or ended."""
+    is_sealed: bool
+    is_child: bool
+
+
+async def list_retained_rows(
+    connection: AsyncConnection, tenant: str, after: int, most: int
+) -> Sequence[RetainedRow]:
+    """Return sessions that are not erased, the oldest first, behind a place in that order."""
+    rows = SESSIONS.c
+    query = (
+        select(
+            *(rows.session, rows.opened_position, rows.opened_at, rows.blueprint, rows.labels),
+            *(rows.owner, rows.used_at, rows.sealed_under, rows.origin_kind, rows.erased_in),
+        )
+        .where(match_tenant(SESSIONS, tenant), rows.opened_position > after)
+        .where(rows.erased_in.is_(None))
+        .order_by(rows.opened_position)
+        .limit(most)
+    )
+    return [
+        RetainedRow(
+            session=row.session,
+            opened_position=row.opened_position,
+            blueprint=row.blueprint,
+            labels=tuple(json.loads(row.labels or "[]")),
+            owner=row.owner,
+            used_at=row.used_at or row.opened_at,
+            is_sealed=row.sealed_under is not None,
+            is_child=row.origin_kind == "parent",
+        )
+        for row in await connection.execute(query)
+    ]
+
+
+async def has_blueprint_sessions(connection: AsyncConnection, tenant: str, blueprint: str) -> bool:
+    """Return whether a session was ever opened with a blueprint of this name."""
+    query = select(SESSIONS.c.session).where(
+        match_tenant(SESSIONS, tenant), SESSIONS.c.blueprint == blueprint
+    )
+    return await connection.scalar(query.limit(1)) is not None
+
+
+async def count_covered_sessions(
+    connection: AsyncConnection, tenant: str, where: RetentionScope
+) -> int:
+    """Return how many sessions that are not erased a policy or a hold is for."""
+    query = select(func.count()).where(*_match_scope(tenant, where), SESSIONS.c.erased_in.is_(None))
+    return int(await connection.scalar(query) or 0)
+
+
+async def list_erasing_sessions(
+    connection: AsyncConnection, tenant: str, where: RetentionScope
+) -> Sequence[str]:
+    """Return those of which an erasure has begun and not ended, the oldest first."""
+    query = select(SESSIONS.c.session).where(
+        *_match_scope(tenant, where), SESSIONS.c.erasing.is_not(None)
+    )
+    return (await connection.scalars(query.order_by(SESSIONS.c.opened_position))).all()
+
+
+def _match_scope(tenant: str, where: RetentionScope) -> Iterator[ColumnElement[bool]]:
+    rows = SESSIONS.c
+    yield match_tenant(SESSIONS, tenant)
+    if where.blueprint is not None:
+        yield rows.blueprint == replace_nul(where.blueprint)
+    if where.session is not None:
+        yield rows.session == replace_nul(where.session)
+    if where.user is not None:
+        yield _is_of_user(tenant, where.user)
+    for label in where.labels:
+        own = SESSION_LABELS.c
+        yield exists().where(
+            own.build == rows.build,
+            own.tenant == rows.tenant,
+            own.session == rows.session,
+            own.label == replace_nul(label),
+            own.set_in == rows.labels_in,
+        )
+
+
+def _is_of_user(tenant: str, user: str) -> ColumnElement[bool]:
+    """Match the sessions that a user owns or asked something in."""
+    asked = select(TURNS.c.session).where(match_tenant(TURNS, tenant), TURNS.c.asked_by == user)
+    return or_(SESSIONS.c.owner == user, SESSIONS.c.session.in_(asked))

@@ -139,6 +139,9 @@ SESSIONS: Final = _build_row_table(
     _build_number_column("budget_share"),
     _build_text_column("owner"),
     _build_number_column("erasing"),
+    _build_text_column("used_at"),
+    _build_number_column("sealed_under"),
+    _build_number_column("erased_in"),
     large=True,
 )
 """One row per session. `blueprint_in` is the sequence of the event that pinned the blueprint
@@ -148,7 +151,9 @@ for searching, so that both databases find the same rows, and `sought_title` the
 is the sequence of the event that set the labels last. `last_hash` lets the next event prove that it
 follows the last one. `budget_share` is how many thousandths of its budget the last prompt took, of
 those that had one. `owner` is the user whose session it is. `erasing` is the sequence of an event
-that began an erasure, until that has ended.
+that began an erasure, until that has ended. `used_at` is when it was opened, or a turn of it last
+began or ended. `sealed_under` is the generation that its keys were wrapped under first; none if it
+is plain. `erased_in` is the sequence of the event that began the erasure of all of it.
 """
 
 PINNED_BLUEPRINTS: Final = _build_row_table(

@@ -87,6 +87,7 @@ from turnlog.events.registry import UnknownEvent
 from turnlog.projections.blueprint.schema.layer_specs import RAG_COMPONENT
 from turnlog.projections.prompt.manifest_reports import compute_token_savings
 from turnlog.projections.prompt.sources.retrieved_layers import NOT_RETRIEVED
+from turnlog.projections.retention.session_facts import is_activity
 from turnlog.projections.session.session_owner import find_owner
 from turnlog.projections.session_views.session_history import TurnStatus
 from turnlog.projections.store.schema.hour_tables import CHANGED_HOURS, TEN_MINUTES_CHARACTERS
@@ -254,6 +255,8 @@ def build_call_answer(recorded: RecordedEvent, event: CallCompleted) -> RowChang
 def build_changes(recorded: RecordedEvent) -> Iterator[RowChange]:
     """Yield the changes of one event, except the session's new last event."""
     yield from _build_event_changes(recorded)
+    if is_activity(recorded):
+        yield _patch_session(recorded, used_at=recorded.envelope.time)
     yield from build_use_rows(recorded)
     yield from _build_command_change(recorded)
 
@@ -340,6 +343,8 @@ def _build_erasure(recorded: RecordedEvent, event: ErasureEvent) -> Iterator[Row
     if recorded.envelope.copyof is None:
         begun = recorded.sequence if isinstance(event, ErasureBegun) else None
         yield _patch_session(recorded, redacted=True, erasing=begun)
+        if isinstance(event, ErasureBegun) and not event.turns:
+            yield _patch_session(recorded, erased_in=begun)
 
 
 def _build_child_turn(recorded: RecordedEvent, event: ChildRequested) -> Iterator[RowChange]:
@@ -437,6 +442,7 @@ def _build_opened_session(recorded: RecordedEvent, event: SessionOpened) -> Iter
         "turns": 0,
         "redacted": False,
         "owner": find_owner(recorded, event),
+        "sealed_under": event.sealed_under,
     }
     yield PutRow(SESSIONS, (recorded.tenant, recorded.session), opened)
     yield _build_pinned_blueprint(recorded, event)

@@ -337,6 +337,40 @@ INSTALLATION_CODES: Final[Mapping[str, ErrorCode]] = {
         retry="no",
         contains=("field",),
     ),
+    "faulty-retention": ErrorCode(
+        meaning="A policy of retention or a hold cannot be what it is.",
+        action="correct the field that `field` names, as `fix` says",
+        contains=("field",),
+    ),
+    "hold-exists": ErrorCode(
+        meaning="A hold of this name is in force.",
+        action="give it another name, or release that one",
+        status=HTTPStatus.CONFLICT,
+        retry="no",
+        contains=("field",),
+    ),
+    "too-many-holds": ErrorCode(
+        meaning="More holds would be in force than may be.",
+        action="give sessions a label, and place one hold on that",
+        contains=("field",),
+    ),
+    "too-many-policies": ErrorCode(
+        meaning="There would be more policies of retention than may be.",
+        action="remove some of them",
+        contains=("field",),
+    ),
+    "unknown-hold": ErrorCode(
+        meaning="No hold of this name is in force.",
+        action="see `/v1/retention` for those there are",
+        status=HTTPStatus.NOT_FOUND,
+        contains=("field",),
+    ),
+    "unknown-policy": ErrorCode(
+        meaning="There is no policy of this name.",
+        action="see `/v1/retention` for those there are",
+        status=HTTPStatus.NOT_FOUND,
+        contains=("field",),
+    ),
     "faulty-alert": ErrorCode(
         meaning="The rule of an alert cannot be what it is.",
         action="correct the field that `field` names, as `fix` says",

@@ -35,6 +35,16 @@ SESSION_CODES: Final[Mapping[str, ErrorCode]] = {
         retry="no",
         contains=("field",),
     ),
+    "held": ErrorCode(
+        meaning="A hold covers the session, or one that the erasure reaches: nothing is erased.",
+        action="wait until the hold is released; the message says who placed it and why",
+        status=HTTPStatus.CONFLICT,
+    ),
+    "retained": ErrorCode(
+        meaning="A policy keeps the session, or one that the erasure reaches, until later.",
+        action="erase it after the time in the message, which names the law",
+        status=HTTPStatus.CONFLICT,
+    ),
     "not-sealed": ErrorCode(
         meaning="The session is not sealed, so that nothing of it can be erased.",
         action="redact the words; open sessions with TURNLOG_SEALING=on",

@@ -19,7 +19,10 @@ from turnlog.services.cli.views.theme import BAD, GOOD, MUTED, WARNING
 
 _STATUS: Final = {
     "planned": (WARNING, "nothing is erased yet: leave out --dry-run"),
-    "begun": (WARNING, "it goes on by itself, once no turn of these sessions is open"),
+    "begun": (
+        WARNING,
+        "it goes on by itself, once no turn of these sessions is open and no hold covers them",
+    ),
     "erased": (GOOD, "nobody can open these words again"),
     "incomplete": (BAD, "some of these words can still be opened"),
 }

@@ -1,0 +1,1 @@
+"""The commands on retention and holds, and how answers are shown."""
