@@ -14,8 +14,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 
-SEPARATE_PAGES = frozenset({ROOT / "docs/back-up.md"})
-"""Pages whose blocks need more than one running service; tests of their own run them."""
+SEPARATE_PAGES = frozenset({ROOT / "docs/back-up.md", ROOT / "docs/forgetting.md"})
+"""Pages whose blocks need another service than the others'; tests of their own run them."""
 
 RUN_LANGUAGES = frozenset({"python", "sh", "js"})
 

@@ -342,6 +342,7 @@ async def test_client_erases_words(
             ["planned", "erased", [["1.1", "2.1"]]],
             [True],
             "erased",
+            [[True, True]],
             ["[erased]", "Two."],
             [["erased"], []],
         ]

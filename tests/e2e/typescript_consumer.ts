@@ -154,6 +154,8 @@ async function erase(): Promise<void> {
   print([plan.status, receipt.status, receipt.sessions.map((each) => each.calls)]);
   print((await opened.listErasures()).erasures.map((each) => each.erasure === receipt.erasure));
   print((await opened.fetchErasure(receipt.erasure ?? 0)).status);
+  const { parts } = await opened.proveErasure(receipt.erasure ?? 0, true);
+  print(parts.map((each) => [each.events.length > 2, each.keys.some((left) => left.key)]));
   print((await opened.fetchHistory()).turns.map((turn) => turn.text));
   const { receipts, skipped } = await turnlog.eraseUser("ann", "request");
   print([receipts.map((each) => each.status), skipped]);

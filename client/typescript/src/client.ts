@@ -13,6 +13,7 @@ export type BlobAnswer = Schemas["StoredBlobView"];
 export type CallProofAnswer = Schemas["CallProofView"];
 export type CommandAnswer = Schemas["CommandResult"];
 export type ErasureAnswer = Schemas["ErasureReceipt"];
+export type ErasureProofAnswer = Schemas["ErasureProof"];
 export type ErasureListAnswer = Schemas["ErasureList"];
 export type UserErasureAnswer = Schemas["UserErasure"];
 export type ExclusionPreviewAnswer = Schemas["ExclusionPreviewView"];
@@ -755,6 +756,12 @@ export class SessionClient {
   /** Return the receipt of the erasure that an event began, after a checking pass. */
   fetchErasure(sequence: number): Promise<ErasureAnswer> {
     return this.turnlog.send({ method: "GET", path: `${this.path}/erasures/${sequence}` });
+  }
+
+  /** Return what `turnlog receipt` signs of an erasure; with the keys that are left, if asked. */
+  proveErasure(sequence: number, withKeys?: boolean): Promise<ErasureProofAnswer> {
+    const query = { with_keys: withKeys ? "true" : undefined };
+    return this.turnlog.send({ method: "GET", path: `${this.path}/erasures/${sequence}/proof`, query });
   }
 
   /** Return the client of a new session that continues from a sequence of this one. */

@@ -214,6 +214,7 @@ PROGRAMS: dict[VerifierName, set[str]] = {
     "verifier": {"main", "is_signed", "condense_run", "summarise_heads"},
     "proof_verifier": {"verify_proof", "is_signed", "compute_root", "run_check"},
     "consistency_verifier": {"verify_consistency", "is_signed", "compute_both_roots"},
+    "forgetting_verifier": {"verify_forgetting", "check_record", "is_signed", "decrypt_box"},
 }
 
 

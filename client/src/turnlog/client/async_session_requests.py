@@ -12,6 +12,7 @@ from turnlog.contract.call_payloads import CallProofView, ToolResultView
 from turnlog.contract.memory_payloads import ExclusionPreviewView, ForecastView
 from turnlog.contract.session_payloads import (
     ErasureList,
+    ErasureProof,
     ErasureReceipt,
     SessionView,
 )
@@ -250,6 +251,14 @@ class AsyncSessionRequests:
     async def read_erasure(self, sequence: int) -> ErasureReceipt:
         """Return the receipt of one erasure, after a checking pass."""
         operation = operations.read_erasure(self.session, sequence)
+        return await self.turnlog.send(operation)
+
+    async def prove_erasure(self, sequence: int, *, with_keys: bool = False) -> ErasureProof:
+        """Return what can be shown of an erasure; `with_keys` with the keys that are left.
+
+        They open what a bundle of these sessions has, and nothing of later turns.
+        """
+        operation = operations.prove_erasure(self.session, sequence, with_keys=with_keys)
         return await self.turnlog.send(operation)
 
     async def fetch_state(self, *, at: int | None = None) -> SessionView:

@@ -26,6 +26,7 @@ from turnlog.contract.call_payloads import CallProofView, ToolResultView
 from turnlog.contract.memory_payloads import ExclusionPreviewView, ForecastView
 from turnlog.contract.session_payloads import (
     ErasureList,
+    ErasureProof,
     ErasureReceipt,
     ForkedSession,
     OpenedSession,
@@ -467,6 +468,17 @@ def read_erasure(session: str, sequence: int) -> ClientOperation[ErasureReceipt]
     """Return the receipt of one erasure, after a checking pass."""
     path = format_path(api_paths.ERASURE, session=session, sequence=sequence)
     return build_read(path, ErasureReceipt)
+
+
+def prove_erasure(
+    session: str, sequence: int, *, with_keys: bool = False
+) -> ClientOperation[ErasureProof]:
+    """Return what can be shown of an erasure; `with_keys` with the keys that are left.
+
+    They open what a bundle of these sessions has, and nothing of later turns.
+    """
+    path = format_path(api_paths.ERASURE_PROOF, session=session, sequence=sequence)
+    return build_read(path, ErasureProof, {"with_keys": "true" if with_keys else None})
 
 
 def fork_session(

@@ -291,6 +291,72 @@ class ErasureReceipt(ResponseModel):
     """What no erasure here can reach."""
 
 
+class ChainPlace(ResponseModel):
+    """An event of a session, by its place and its bytes."""
+
+    sequence: int
+    """Its sequence."""
+    hash: str
+    """Digest of its stored bytes."""
+
+
+class ReachedEvent(ResponseModel):
+    """An event that an erasure reached."""
+
+    sequence: int
+    """Its sequence."""
+    id: str
+    """Its id."""
+    type: str
+    """What it is; a prompt is `turnlog.context-assembled.v1`."""
+
+
+class KeptKeyView(ResponseModel):
+    """A key that is left of a session: all keys of some leaves follow from it."""
+
+    first: int
+    """The first of these leaves."""
+    last: int
+    """The last one."""
+    hash: str
+    """Digest that names the key and tells nothing of it."""
+    key: str | None = None
+    """The key, in hexadecimal; null unless it is asked for, and for turns after the erasure."""
+
+
+class ErasureProofPart(ResponseModel):
+    """What can be shown of an erasure in one session."""
+
+    session: str
+    """The session."""
+    head: ChainPlace
+    """The last event when this was made."""
+    before: ChainPlace | None
+    """The last event before those that began the erasure; null where there was none."""
+    events: tuple[ReachedEvent, ...]
+    """The events that it reached."""
+    keys_left: str | None
+    """Digest of the list of keys, as an event `content-erased` of the session has it; null where
+    an earlier release ended the last erasure.
+    """
+    keys: tuple[KeptKeyView, ...]
+    """The keys that are left, by their leaves; empty where `keys_left` is null, or nothing is."""
+
+
+class ErasureProof(ResponseModel):
+    """What can be shown of an erasure to who does not believe the service.
+
+    `turnlog receipt` signs it, and a bundle of the sessions is checked against it.
+    """
+
+    tenant: str
+    """The tenant of the sessions."""
+    receipt: ErasureReceipt
+    """The receipt."""
+    parts: tuple[ErasureProofPart, ...]
+    """What belongs to each of its sessions, in their order."""
+
+
 class ErasureList(ResponseModel):
     """The erasures of a session."""
 

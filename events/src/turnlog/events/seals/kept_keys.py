@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final
 
+from pydantic import JsonValue
+
 from turnlog.events.content import Digest, compute_digest, encode_canonical
 from turnlog.events.seals.key_tree import KeyTree, get_work_leaf
 
@@ -35,7 +37,7 @@ class KeptKey:
         """The digest that names the node."""
         return f"sha256:{sha256(NODE_PURPOSE + self.node).hexdigest()}"
 
-    def describe(self) -> dict[str, int | str]:
+    def describe(self) -> dict[str, JsonValue]:
         """Return the node as it is listed: by its leaves and its digest."""
         return {"first": self.leaves.start, "last": self.leaves.stop - 1, "hash": self.hash}
 

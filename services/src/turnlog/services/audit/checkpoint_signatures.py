@@ -1,4 +1,4 @@
-"""Ed25519 signatures of checkpoints.
+"""Ed25519 signatures of checkpoints, and of receipts of erasures.
 
 The key is created when it is first needed, in a file that only its owner may read. This module does
 not decide whose key to trust: readers get the key by another way.
@@ -64,11 +64,14 @@ def _create_key(file: Path) -> Ed25519PrivateKey:
 
 def sign_checkpoint(checkpoint: AuditCheckpoint, key: Ed25519PrivateKey) -> SignedCheckpoint:
     """Return a checkpoint with its signature."""
-    public = key.public_key().public_bytes_raw()
-    made = CheckpointSignature(
-        key=_encode_base64(public), signature=_encode_base64(key.sign(checkpoint.signed_bytes))
-    )
+    made = sign_bytes(checkpoint.signed_bytes, key)
     return SignedCheckpoint(checkpoint=checkpoint, signatures=(made,))
+
+
+def sign_bytes(raw: bytes, key: Ed25519PrivateKey) -> CheckpointSignature:
+    """Return the signature of bytes, with the public key of the signer."""
+    public = key.public_key().public_bytes_raw()
+    return CheckpointSignature(key=_encode_base64(public), signature=_encode_base64(key.sign(raw)))
 
 
 def verify_signatures(signed_checkpoint: SignedCheckpoint) -> tuple[str, ...]:

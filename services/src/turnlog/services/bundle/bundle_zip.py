@@ -55,7 +55,7 @@ _EMBEDDED_IMPORT: Final = re.compile(
 
 _MAIN_LINE: Final = 'if __name__ == "__main__":\n'
 
-VerifierName = Literal["verifier", "proof_verifier", "consistency_verifier"]
+VerifierName = Literal["verifier", "proof_verifier", "consistency_verifier", "forgetting_verifier"]
 """A program that runs where this package is not installed."""
 
 
@@ -77,8 +77,11 @@ def build_verifier(program_name: VerifierName = "verifier") -> str:
 
 
 def _read_section(module: str) -> str:
-    """Return the code of a module, below the first line of its docstring as a comment."""
-    source = (_FOLDER / f"{module}.py").read_text()
+    """Return the code of a module, below the first line of its docstring as a comment.
+
+    What a module does that is a program itself is left out.
+    """
+    source, _, _ = (_FOLDER / f"{module}.py").read_text().partition(_MAIN_LINE)
     docstring, _, code = source.partition("from __future__ import annotations\n")
     title = docstring.split("\n")[0].removeprefix('"""')
     return f"# {title}\n{code}\n\n"

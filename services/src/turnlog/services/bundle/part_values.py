@@ -6,8 +6,10 @@ A bundle's `verify.py` has this module in it, so it needs nothing but Python's s
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, cast
+
+from turnlog.services.bundle.check_lines import compute_digest
 
 
 def get_text(content: object) -> str | None:
@@ -38,3 +40,17 @@ def format_list(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(filter(None, map(format_list, cast("Sequence[Any]", value))))
     return format_value(value)
+
+
+def collect_text_digests(
+    events: Iterable[Mapping[str, Any]], turn: int, types: Collection[str]
+) -> set[str]:
+    """Return the digests of the texts in a turn's events of these types."""
+    digests = set[str]()
+    for event in events:
+        data = event["data"]
+        if event["type"] in types and data["turn"] == turn:
+            text = get_text(data.get("text") or data.get("replacement"))
+            if text is not None:
+                digests.add(compute_digest(text.encode()))
+    return digests

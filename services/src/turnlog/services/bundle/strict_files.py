@@ -1,7 +1,6 @@
-"""Strict reading of proofs and checkpoints: JSON of one spelling only, and signatures.
+"""Strict reading of proofs, checkpoints and receipts: JSON of one spelling only, and signatures.
 
-The verifiers of proofs and of consistency have this module in them, so it needs nothing but
-Python's standard library.
+The verifiers of these have this module in them, so it needs nothing but Python's standard library.
 """
 
 from __future__ import annotations
@@ -77,11 +76,14 @@ def parse_nodes(path: Sequence[str]) -> list[bytes]:
 
 
 def check_signatures(
-    stated: dict[str, Any], signatures: Sequence[dict[str, Any]], trusted: str | None
+    stated: dict[str, Any],
+    signatures: Sequence[dict[str, Any]],
+    trusted: str | None,
+    form: str = "turnlog-checkpoint/2",
 ) -> Sequence[str]:
-    """Check who signed what a checkpoint states, and that the named key did; return the keys."""
+    """Check who signed what a file states, and that the named key did; return the keys."""
     keys = list[str]()
-    if stated["format"] != "turnlog-checkpoint/2":
+    if stated["format"] != form:
         raise VerificationFailure("it is of another format")
     for each in signatures:
         require_fields(each, {"algorithm", "key", "signature"})

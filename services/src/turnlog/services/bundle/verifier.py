@@ -15,7 +15,7 @@ import json
 import re
 import sys
 from base64 import b64decode
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -37,7 +37,12 @@ from turnlog.services.bundle.condensed_history import condense_run, drop_results
 from turnlog.services.bundle.ed25519_signatures import is_signed
 from turnlog.services.bundle.inlined_tools import inline_tool
 from turnlog.services.bundle.merkle_paths import summarise_heads
-from turnlog.services.bundle.part_values import format_resolution, format_value, get_text
+from turnlog.services.bundle.part_values import (
+    collect_text_digests,
+    format_resolution,
+    format_value,
+    get_text,
+)
 from turnlog.services.bundle.prompt_media import add_media, place_media, write_sent_messages
 from turnlog.services.bundle.round_messages import ROUND_ROLES, add_round_part, place_reasoned_parts
 from turnlog.services.bundle.sealed_events import (
@@ -178,18 +183,6 @@ def find_submission(events: Iterable[JsonDict], turn: int) -> tuple[int, JsonDic
         if event["type"] in SUBMISSION_TYPES and event["data"]["turn"] == turn:
             return sequence, event["data"]
     return 0, {}
-
-
-def collect_text_digests(events: Iterable[JsonDict], turn: int, types: Collection[str]) -> set[str]:
-    """Return the digests of the texts in a turn's events of these types."""
-    digests = set[str]()
-    for event in events:
-        data = event["data"]
-        if event["type"] in types and data["turn"] == turn:
-            text = get_text(data.get("text") or data.get("replacement"))
-            if text is not None:
-                digests.add(compute_digest(text.encode()))
-    return digests
 
 
 # Rebuilding a prompt: its manifest says where the text of each part is and how it was edited.
@@ -552,22 +545,33 @@ class BundleFolder:
         return f"{covered} of the sessions as noted {noted['at']}, signed by {', '.join(keys)}"
 
 
-def check_bundle(bundle: BundleFolder, trusted: str | None) -> int:
-    """Run all checks, print a line for each, and return the exit code."""
+def open_bundle(folder: Path) -> BundleFolder:
+    listed = parse_object(read_file(folder, "manifest.json"), "manifest.json")
+    return BundleFolder(folder=folder, manifest=listed)
+
+
+def check_record(bundle: BundleFolder) -> bool:
+    """Check what needs no signature, print a line for each, and return whether all is sound."""
     sound = [run_check("manifest", bundle.check_manifest), run_check("blobs", bundle.check_blobs)]
     for stated in bundle.manifest["sessions"]:
         sound += [run_check(f"session {stated['session']}", bundle.check_session, stated)]
     if any(each.has_children() for each in bundle.sessions.values()):
         sound += [run_check("children", bundle.check_children)]
-    if trusted or (bundle.folder / "checkpoint.json").exists():
-        sound += [run_check("checkpoint", bundle.check_checkpoint, trusted)]
-    else:
-        bundle.unwitnessed.append("checkpoint: there is none, so nothing here is signed")
     if not bundle.sessions:
         raise VerificationFailure("manifest.json: it names no session")
+    return all(sound)
+
+
+def check_bundle(bundle: BundleFolder, trusted: str | None) -> int:
+    """Run all checks, print a line for each, and return the exit code."""
+    is_sound = check_record(bundle)
+    if trusted or (bundle.folder / "checkpoint.json").exists():
+        is_sound &= run_check("checkpoint", bundle.check_checkpoint, trusted)
+    else:
+        bundle.unwitnessed.append("checkpoint: there is none, so nothing here is signed")
     for what in bundle.unwitnessed:
         print(escape_text(f"  --    {what}"))
-    if not all(sound):
+    if not is_sound:
         return EXIT_FAILED
     return EXIT_UNWITNESSED if bundle.unwitnessed else 0
 
@@ -579,8 +583,7 @@ def main(folder: Path, words: Sequence[str]) -> int:
     parser.add_argument("--prompt", nargs=2, metavar=("SESSION", "CALL"), help="show it as well")
     arguments = parser.parse_args(words)
     try:
-        listed = parse_object(read_file(folder, "manifest.json"), "manifest.json")
-        bundle = BundleFolder(folder=folder, manifest=listed)
+        bundle = open_bundle(folder)
         code = check_bundle(bundle, arguments.key)
         print(VERDICTS[code])
         if arguments.prompt:

@@ -126,6 +126,7 @@ COMMAND_SECTIONS: Final = (
             CommandEntry("checkpoint", checkpoint_commands.create_checkpoint),
             CommandEntry("prove", audit_commands.prove_call),
             CommandEntry("erasures", erasure_commands.list_erasures),
+            CommandEntry("receipt", erasure_commands.sign_receipt),
             CommandEntry("export", audit_commands.export_sessions),
             CommandEntry("withheld", audit_commands.show_withheld_text),
             CommandEntry("audit", read_commands.list_reads),

@@ -95,6 +95,7 @@ COMMAND_NEEDS: Final[Mapping[str, CommandNeed]] = {
     "erase": _build_need(_post(paths.ERASURES)),
     "erase-user": _build_need(_post(paths.USER_ERASURES)),
     "erasures": _build_need(_get(paths.ERASURES)),
+    "receipt": _build_need(_get(paths.ERASURE_PROOF), _get(paths.EXPORT)),
     "undo": _build_need(_post(paths.UNDO_SUMMARY)),
     "fork": _build_need(_post(paths.FORK)),
     "share": _build_need(("PUT", paths.SHARE)),

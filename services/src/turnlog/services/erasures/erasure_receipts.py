@@ -17,7 +17,7 @@ from turnlog.contract.session_payloads import (
 )
 from turnlog.contract.value_names import ErasureStatus
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.errors import KeyringMissing, Refused
+from turnlog.events.errors import Refused
 from turnlog.events.model.redaction_events import ContentErased, ErasureBegun, ErasureOrigin
 from turnlog.events.seals.leaf_sets import parse_leaf_runs
 from turnlog.projections.audit.record.erasure_reach import is_closed, is_under
@@ -84,11 +84,8 @@ class ErasureReceipts:
 
     async def _read_anew(self, tenant: str, session: str) -> Sequence[RecordedEvent]:
         """Return the events of a session by the keys that are stored now."""
-        handler = self.service.command_handler
-        if handler.sealing is None or handler.sealing.keys is None:
-            raise KeyringMissing(f"session {session}")
-        await handler.sealing.keys.compare_record(tenant, session)
-        return await handler.load_events(tenant, session)
+        await self.service.require_keys(session).compare_record(tenant, session)
+        return await self.service.command_handler.load_events(tenant, session)
 
 
 def _is_caused_by(recorded: RecordedEvent, origin: ErasureOrigin) -> bool:

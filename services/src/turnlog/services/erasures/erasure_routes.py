@@ -9,7 +9,12 @@ from pydantic import BaseModel, ConfigDict
 
 from turnlog.contract import api_paths
 from turnlog.contract.request_values import CommandReason
-from turnlog.contract.session_payloads import ErasureList, ErasureReceipt, UserErasure
+from turnlog.contract.session_payloads import (
+    ErasureList,
+    ErasureProof,
+    ErasureReceipt,
+    UserErasure,
+)
 from turnlog.contract.session_requests import (
     EraseRequest,
     EraseUserRequest,
@@ -20,6 +25,7 @@ from turnlog.services.erasures.erasure_use_cases import ErasureUseCases
 from turnlog.services.http.request_checks import TurnPath
 from turnlog.services.http.request_identity import CallerIdentity
 from turnlog.services.http.request_tenant import RequestTenant
+from turnlog.services.reads.recorded_looks import record_look
 
 router = APIRouter()
 
@@ -111,14 +117,37 @@ async def list_erasures(session: str, tenant: RequestTenant, erasures: Erasures)
     return await erasures.list_erasures(tenant, session)
 
 
+ErasureSequence = Annotated[
+    int, Path(ge=1, le=MAX_INT, description="The sequence of the event that began it")
+]
+
+
 @router.get(api_paths.ERASURE, summary="Read the receipt of an erasure")
 async def read_erasure(
     session: str,
-    sequence: Annotated[
-        int, Path(ge=1, le=MAX_INT, description="The sequence of the event that began it")
-    ],
+    sequence: ErasureSequence,
     tenant: RequestTenant,
     erasures: Erasures,
 ) -> ErasureReceipt:
     """Read the keys anew, try to open every event, and say what an erasure has reached."""
     return await erasures.read_erasure(tenant, session, sequence)
+
+
+@router.get(
+    api_paths.ERASURE_PROOF, summary="Prove an erasure", dependencies=[record_look("proof")]
+)
+async def prove_erasure(
+    session: str,
+    sequence: ErasureSequence,
+    tenant: RequestTenant,
+    erasures: Erasures,
+    *,
+    with_keys: Annotated[
+        bool, Query(description="With the keys that are left; they open what a bundle has")
+    ] = False,
+) -> ErasureProof:
+    """Return what `turnlog receipt` signs: the receipt, and what is left of the keys.
+
+    A stranger checks a bundle against it. It is refused until the erasure has ended.
+    """
+    return await erasures.prove_erasure(tenant, session, sequence, with_keys=with_keys)

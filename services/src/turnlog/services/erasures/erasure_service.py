@@ -132,7 +132,7 @@ class ErasureService:
         async def choose_command(state: SessionState | None) -> BeginErasure:
             del state  # What is traced may be of a later one, and then this one is decided again.
             traced = await self.plan_erasure(target)
-            self._require_keys(target.session)
+            self.require_keys(target.session)
             return build_command(traced, reason)
 
         done = await self.command_handler.handle(
@@ -206,7 +206,7 @@ class ErasureService:
         for part in parts:
             events = await self.command_handler.load_events(part.tenant, part.session)
             last_turn = find_last_turn(events, part.begun)
-            removed.append(await part.remove_keys(self._require_keys(part.session), last_turn))
+            removed.append(await part.remove_keys(self.require_keys(part.session), last_turn))
         return removed
 
     async def _end_parts(
@@ -273,7 +273,8 @@ class ErasureService:
             await rebuild_session(connection, tenant, session, raws)
         self.projection_signal.notify_readers()
 
-    def _require_keys(self, session: str) -> SealingKeys:
+    def require_keys(self, session: str) -> SealingKeys:
+        """Return the keys of sessions; raises `KeyringMissing` without a keyring."""
         sealing = self.command_handler.sealing
         if sealing is None or sealing.keys is None:
             raise KeyringMissing(f"session {session}")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from turnlog.contract.session_payloads import (
     ErasureList,
+    ErasureProof,
     ErasureReceipt,
     SkippedSession,
     UserErasure,
@@ -17,6 +18,7 @@ from turnlog.events.model.redaction_events import ErasedTurn, ErasureBegun
 from turnlog.projections.store.read.erasure_queries import list_sessions_of_user
 from turnlog.services.command_handling.callers import Caller
 from turnlog.services.command_handling.row_waits import RowWaits
+from turnlog.services.erasures.erasure_proofs import ErasureProofs
 from turnlog.services.erasures.erasure_receipts import ErasureReceipts
 from turnlog.services.erasures.erasure_service import ErasureService
 from turnlog.services.erasures.erasure_tracing import ErasureTarget, list_turns_of_user
@@ -110,6 +112,13 @@ class ErasureUseCases:
     async def read_erasure(self, tenant: str, session: str, sequence: int) -> ErasureReceipt:
         """Return the receipt of one erasure, after a checking pass of its own."""
         return await self.receipts.build_receipt(tenant, session, sequence)
+
+    async def prove_erasure(
+        self, tenant: str, session: str, sequence: int, *, with_keys: bool
+    ) -> ErasureProof:
+        """Return what can be shown of an erasure; refuse one that has not ended."""
+        proofs = ErasureProofs(self.receipts)
+        return await proofs.prove_erasure(tenant, session, sequence, with_keys=with_keys)
 
 
 def _build_skipped(session: str, refused: Refused) -> SkippedSession:

@@ -137,7 +137,7 @@ ROUTE_PERMISSIONS: Final[Mapping[str, RoutePermission]] = {
         *(paths.EXPLAINED_TURN, paths.WINDOW, paths.ASSEMBLE, paths.WHAT_IF),
     ),
     **_create_need("record:verify", paths.VERIFY_LOG, paths.CHECKPOINT),
-    **_create_need("withheld:read", paths.CALL_PROOF),
+    **_create_need("withheld:read", paths.CALL_PROOF, paths.ERASURE_PROOF),
     **_create_needs(
         *("library:read", "library:write"),
         *(paths.PINS, paths.SEGMENTS, paths.SEGMENT, paths.IMPORT_SEGMENTS),

@@ -58,6 +58,12 @@ SESSION_CODES: Final[Mapping[str, ErrorCode]] = {
         retry="no",
         contains=("field",),
     ),
+    "not-erased": ErrorCode(
+        meaning="The erasure has not ended, or left something, so that nothing of it is proved.",
+        action="see what it waits for with `turnlog erasures`",
+        status=HTTPStatus.CONFLICT,
+        contains=("field",),
+    ),
     "already-redacted": ErrorCode(
         meaning="The reply or the text is withheld already.",
         action="nothing is left to do",

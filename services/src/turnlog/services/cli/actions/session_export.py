@@ -247,10 +247,7 @@ async def export_bundle(
     with _create_atomically(to) as new:
         folder = new.with_suffix(".folder") if to.suffix == ".zip" else new
         folder.mkdir()
-        listed = [await _fetch_bundle(service, session, folder) for session in named]
-        manifest = _merge_bundle_lists(listed)
-        for name, content in iterate_bundle_files(manifest):
-            (folder / name).write_bytes(content)
+        manifest = await fetch_bundle(service, named, folder)
         if checkpoint is not None:
             shutil.copyfile(checkpoint, folder / CHECKPOINT_FILE)
         if folder != new:
@@ -265,7 +262,18 @@ async def export_bundle(
     )
 
 
-async def _fetch_bundle(service: ServiceClient, session: str, folder: Path) -> BundleManifest:
+async def fetch_bundle(
+    service: ServiceClient, sessions: Sequence[str], folder: Path
+) -> BundleManifest:
+    """Write a bundle of sessions into an empty folder, and return its manifest."""
+    listed = [await _fetch_session(service, session, folder) for session in sessions]
+    manifest = _merge_bundle_lists(listed)
+    for name, content in iterate_bundle_files(manifest):
+        (folder / name).write_bytes(content)
+    return manifest
+
+
+async def _fetch_session(service: ServiceClient, session: str, folder: Path) -> BundleManifest:
     """Fetch the bundle of one session and unpack it into the common folder."""
     packed = folder / "packed.zip"
     await _write_file(stream_export(service, session, BUNDLE_FORM), packed)

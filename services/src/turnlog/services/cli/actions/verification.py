@@ -28,6 +28,7 @@ from turnlog.services.api.verify_payloads import (
 from turnlog.services.bundle import verifier
 from turnlog.services.bundle.bundle_unpacking import unpack_bundle
 from turnlog.services.bundle.consistency_verifier import verify_consistency
+from turnlog.services.bundle.forgetting_verifier import verify_forgetting
 from turnlog.services.bundle.proof_verifier import verify_proof
 from turnlog.services.cli.client.service_client import ServiceClient
 from turnlog.services.cli.client.verification_reads import (
@@ -136,6 +137,13 @@ def verify_bundle(bundle: Path, signer: str | None) -> ExitCode:
         if not (folder / MANIFEST_FILE).exists():
             raise _build_refusal(bundle, f"there is no {MANIFEST_FILE} in it")
         return ExitCode(verifier.main(folder, (f"--key={signer}",) if signer else ()))
+
+
+def verify_receipt(bundle: Path, receipt: Path, signer: str | None) -> ExitCode:
+    """Check a bundle against the receipt of an erasure, print the result, return the exit code."""
+    options = [f"--key={signer}"] if signer else []
+    with _unpack_bundle(bundle) as folder:
+        return ExitCode(verify_forgetting([*options, "--", str(folder), str(receipt)]))
 
 
 def verify_proof_file(proof: Path, signer: str | None, checkpoint: Path | None) -> ExitCode:

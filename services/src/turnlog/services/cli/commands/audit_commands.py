@@ -159,11 +159,24 @@ ConsistencyOption = Annotated[
 ]
 
 
+ReceiptOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--receipt",
+        metavar="FILE",
+        exists=True,
+        dir_okay=False,
+        help="With --bundle: verify that an erasure reached what its signed receipt says.",
+    ),
+]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfflineOptions:
     """What `turnlog verify` checks without the log."""
 
     bundle: BundleOption = None
+    receipt: ReceiptOption = None
     proof: ProofOption = None
     between: BetweenOption = None
     consistency: ConsistencyOption = None
@@ -176,6 +189,8 @@ class OfflineOptions:
     def check_options(self, *, has_record: bool, has_witness: bool, output: str) -> None:
         """Raise an error for options that do not go together; `has_record` names sessions."""
         named = self.list_named()
+        if self.receipt and self.bundle is None:
+            raise typer.BadParameter("it goes with --bundle", param_hint="--receipt")
         if (self.between is None) != (self.consistency is None):
             raise typer.BadParameter("it goes with --consistency", param_hint="--between")
         if not named:
@@ -206,16 +221,11 @@ def verify_record(
     is wrong but that sealed sessions lack their keyring. Prompts that this version cannot assemble
     again are reported separately from failures. A bundle is verified by this release's copy of the
     bundle verifier, never by the copy inside the bundle; the exit code is 6 if nothing in it
-    differs and no signed checkpoint covers all of its events. A proof is verified likewise; with
+    differs and no signed checkpoint covers all of its events, or not all that a `--receipt` says is
+    shown. A proof is verified likewise; with
     `--checkpoint` it must be one against that checkpoint.
     """
-    from turnlog.services.cli.actions.verification import (
-        CheckpointPair,
-        print_verification,
-        verify_bundle,
-        verify_checkpoint_pair,
-        verify_proof_file,
-    )
+    from turnlog.services.cli.actions.verification import print_verification
     from turnlog.services.cli.checkpoints.checkpoint_files import load_signed_checkpoint
     from turnlog.services.cli.checkpoints.checkpoint_folder import (
         find_checkpoint_file,
@@ -230,14 +240,9 @@ def verify_record(
     if signer and not (witness or offline.list_named()):
         alone = "it goes with --checkpoint, --bundle, --proof or --between"
         raise typer.BadParameter(alone, param_hint="--signer")
-    if offline.proof:
+    if offline.list_named():
         file = find_checkpoint_file(witness) if witness else None
-        raise typer.Exit(verify_proof_file(offline.proof, signer, file))
-    if offline.between and offline.consistency:
-        pair = CheckpointPair(*offline.between, offline.consistency)
-        raise typer.Exit(verify_checkpoint_pair(pair, signer))
-    if offline.bundle:
-        raise typer.Exit(verify_bundle(offline.bundle, signer))
+        raise typer.Exit(_verify_offline(offline, file, signer))
     place = witness or (None if session else find_configured_folder())
     noted = load_signed_checkpoint(find_checkpoint_file(place), signer) if place else None
     code = run_with_service(
@@ -245,6 +250,27 @@ def verify_record(
     )
     if code:
         raise typer.Exit(code)
+
+
+def _verify_offline(offline: OfflineOptions, witness: Path | None, signer: str | None) -> int:
+    """Verify what is checked without the log, and return the exit code."""
+    from turnlog.services.cli.actions.verification import (
+        CheckpointPair,
+        verify_bundle,
+        verify_checkpoint_pair,
+        verify_proof_file,
+        verify_receipt,
+    )
+
+    if offline.proof:
+        return verify_proof_file(offline.proof, signer, witness)
+    if offline.between and offline.consistency:
+        pair = CheckpointPair(*offline.between, offline.consistency)
+        return verify_checkpoint_pair(pair, signer)
+    bundle = offline.bundle or Path()
+    if offline.receipt:
+        return verify_receipt(bundle, offline.receipt, signer)
+    return verify_bundle(bundle, signer)
 
 
 def prove_call(

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from turnlog.contract.value_names import ErasedPart
-from turnlog.services.cli.command_runner import run_command, show_answer
-from turnlog.services.cli.options import OutputOption, ReadTarget, ServiceTarget, SessionArgument
+from turnlog.services.cli.checkpoints.checkpoint_commands import KeyOption
+from turnlog.services.cli.command_runner import run_command, run_with_service, show_answer
+from turnlog.services.cli.options import (
+    LookTarget,
+    OutputOption,
+    ReadTarget,
+    ServiceTarget,
+    SessionArgument,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,3 +91,43 @@ def list_erasures(
     from turnlog.services.cli.erasures.erasure_view import render_receipts
 
     show_answer(target, operations.list_erasures(session), render_receipts, output)
+
+
+def sign_receipt(
+    session: SessionArgument,
+    erasure: Annotated[
+        int,
+        typer.Argument(metavar="ERASURE", min=1, help="The event that began it, a sequence."),
+    ],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The file to write; must not exist yet.")
+    ],
+    *,
+    with_keys: Annotated[
+        bool,
+        typer.Option(
+            "--with-keys",
+            help="With the keys that are left: whoever has them and the bundle reads the rest.",
+        ),
+    ] = False,
+    key: KeyOption = None,
+    verifier: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Also write the Python file that verifies it."),
+    ] = None,
+    target: LookTarget,
+) -> None:
+    """Sign a receipt of an erasure, which a stranger checks with a bundle and without Turnlog.
+
+    It names every event, prompt and session that was reached, the ends of their chains, and what
+    is left of the keys, by digests. It was checked by the same program before it is written. The
+    key is that of checkpoints.
+    """
+    from turnlog.services.cli.checkpoints.checkpoint_files import choose_key_file
+    from turnlog.services.cli.erasures.receipt_files import ReceiptFiles, create_receipt_file
+
+    files = ReceiptFiles(receipt=file, key=choose_key_file(target, key), verifier=verifier)
+    run_with_service(
+        target,
+        lambda service: create_receipt_file(service, session, erasure, files, with_keys=with_keys),
+    )

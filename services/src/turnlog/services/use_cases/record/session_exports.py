@@ -19,12 +19,12 @@ from turnlog.services.audit.redactions import RedactionCache, load_session_redac
 from turnlog.services.audit.session_record import SessionRecordLoader
 from turnlog.services.bundle.bundle_zip import export_zip
 from turnlog.services.bundle.export_source import ExportSource
-from turnlog.services.bundle.table_exports import (
+from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.use_cases.record.table_exports import (
     export_markdown,
     export_parquet,
     import_pyarrow,
 )
-from turnlog.services.sessions.command_handler import CommandHandler
 
 ExportFormat = Literal["ndjson", "chat", "parquet", "bundle"]
 

@@ -51,6 +51,7 @@ export const FAILURE_TEXTS = {
   "not-answered": ["The turn of an `/v1/ask` failed or was cancelled.", "ask again with a new Idempotency-Key"],
   "not-at-a-boundary": ["A phase is under way, in which no version of a blueprint may change.", "move the session when it has entered its next phase"],
   "not-covered": ["The checkpoint does not cover the call, or has no roots of trees.", "take a new one with `turnlog checkpoint`"],
+  "not-erased": ["The erasure has not ended, or left something, so that nothing of it is proved.", "see what it waits for with `turnlog erasures`"],
   "not-in-time": ["The question is recorded and not answered yet.", "send the very same request again"],
   "not-installed": ["The gateway lacks the package that this format needs.", "ask for another format, or install the package"],
   "not-recorded": ["What a what-if needs to know is in no record.", "leave this change out"],
