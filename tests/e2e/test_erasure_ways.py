@@ -18,6 +18,7 @@ from tests.agent_programs.agent_service import (
     answer_with_tool_calls,
 )
 from tests.e2e.test_erased_words import add_turns, erase
+from tests.e2e.test_forgetting import export, sign
 from tests.e2e.test_sealed_sessions import (
     SERVER,
     answer_with_picture,
@@ -32,6 +33,7 @@ from tests.support.processes.turnlog_up import TurnlogUp, run_turnlog_up
 from tests.support.servers.model_behaviours import ModelAnswer
 from tests.support.servers.openai_server import OpenAIServer
 from turnlog.services.bundle.bundle_unpacking import unpack_bundle
+from turnlog.services.bundle.forgetting_verifier import verify_forgetting
 from turnlog.services.identity.permissions import ROUTE_PERMISSIONS
 
 pytestmark = [
@@ -238,6 +240,27 @@ async def test_words_that_came_by_any_way_are_in_no_file_and_no_answer_once_eras
         assert (report["verified"], report["reproduction"]) == (True, "erased"), json.dumps(report)
         answers = await read_every_route(sealed_up, each["session"])
         assert [path for path, text in answers.items() if marker in text] == []
+
+
+@pytest.mark.parametrize(
+    ("way", "turn"),
+    [*((way, 1) for way in WAYS), (ask_children, None)],
+    ids=lambda value: getattr(value, "__name__", str(value)),
+)
+async def test_stranger_sees_that_words_are_forgotten_by_whatever_way_they_came(
+    sealed_up: TurnlogUp,
+    provider: OpenAIServer,
+    way: Callable[[TurnlogUp, OpenAIServer, str], Awaitable[str]],
+    turn: int | None,
+    tmp_path: Path,
+) -> None:
+    session = await way(sealed_up, provider, "words")
+    receipt = await erase(sealed_up, session, turn=turn)
+    reached = [each["session"] for each in receipt["sessions"]]
+    file = tmp_path / "receipt.json"
+    await sign(sealed_up, file, session, receipt["erasure"], "--with-keys")
+    bundle = await export(sealed_up, tmp_path / "bundle", *reached)
+    assert verify_forgetting([str(bundle), str(file)]) == 0
 
 
 async def read_every_route(up: TurnlogUp, session: str) -> dict[str, str]:

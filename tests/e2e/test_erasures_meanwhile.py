@@ -97,8 +97,12 @@ async def test_fork_with_an_open_turn_is_waited_for(
     assert refused.json()["code"] == "turn-open", refused.text
     receipt = await erase(sealed_up, session, turn=1)
     assert receipt["status"] == "begun", receipt
+    proof = f"/v1/sessions/{session}/erasures/{receipt['erasure']}/proof"
+    refused = await service.http.get(proof)
+    assert (refused.status_code, refused.json()["code"]) == (409, "not-erased"), refused.text
     gate.set()
     await wait_until_all_ended(sealed_up, session)
+    assert (await service.http.get(proof)).is_success
     await require_erased(sealed_up, session, fork)
 
 
