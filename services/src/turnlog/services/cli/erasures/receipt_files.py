@@ -38,6 +38,13 @@ from turnlog.services.cli.views.theme import GOOD, MUTED
 
 RECEIPT_FORMAT: Final = "turnlog-receipt/1"
 
+_STATED_FIELDS: Final = {"session", "erasure", "at", "by", "reason", "kept_elsewhere"}
+
+_REACHED_FIELDS: Final = {
+    *("begun", "ended", "turns", "leaves", "calls", "repeating_turns"),
+    *("generation", "record_before", "record_after"),
+}
+
 
 class SignedReceipt(BaseModel):
     """A signed receipt as it is stored in a file."""
@@ -101,7 +108,7 @@ def sign_receipt(found: ErasureProof, noted: str, key: Ed25519PrivateKey) -> Sig
 
 def state_receipt(found: ErasureProof, noted: str) -> dict[str, JsonValue]:
     """Return what is signed of a receipt."""
-    receipt = found.receipt.model_dump(mode="json", exclude={"sessions", "status"})
+    receipt = found.receipt.model_dump(mode="json", include=_STATED_FIELDS)
     return {
         "format": RECEIPT_FORMAT,
         "noted": noted,
@@ -114,7 +121,7 @@ def state_receipt(found: ErasureProof, noted: str) -> dict[str, JsonValue]:
 def _iterate_parts(found: ErasureProof) -> Iterator[dict[str, JsonValue]]:
     for reached, part in zip(found.receipt.sessions, found.parts, strict=True):
         yield {
-            **reached.model_dump(mode="json", exclude={"left", "events"}),
+            **reached.model_dump(mode="json", include=_REACHED_FIELDS),
             **part.model_dump(mode="json", exclude={"keys": {"__all__": {"key"}}}),
         }
 
