@@ -17,7 +17,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pydantic import JsonValue
 
@@ -25,6 +25,7 @@ from benchmarks.figures.floor import CHARACTERS, MeasuredLoad, ServiceUnderLoad,
 from benchmarks.support.benchmark_service import build_variables
 from benchmarks.support.clock_model_server import ModelSpeech, run_server_process
 from benchmarks.support.http_caller import connect_caller
+from benchmarks.support.processor_time import read_processor_seconds
 
 OWN_CLONE: Final = Path(__file__).resolve().parents[1]
 
@@ -34,6 +35,9 @@ SPEECH: Final = ModelSpeech(tokens=10, pace=0)
 ROOT_KEY: Final = "the-root-key-of-a-service-under-load"
 
 DEFAULT_ADAPTER: Final = "litellm"
+
+VERIFICATIONS: Final = 3
+"""How often a session is verified in a block: one takes few ticks of the processor's clock."""
 
 QUESTION: Final = "How risky is LOGT11?"
 """A question whose turn is one that later turns inherit from."""
@@ -73,21 +77,46 @@ async def main() -> None:
                 for _ in range(options.blocks)
             ]
             print(_describe_blocks(sessions, found), flush=True)
+        if options.verify:
+            pairs = [
+                tuple([await _measure_verification(service) for service in services])
+                for _ in range(options.blocks)
+            ]
+            print(_compare_sides("processor time of `verify`", "ms", pairs), flush=True)
+
+
+async def _measure_verification(service: ServiceUnderLoad) -> float:
+    """Verify the longest session; return the processor milliseconds that it takes."""
+    async with connect_caller(service.http, service.key) as caller:
+        listed: Any = await caller.request_json("GET", "/v1/sessions")
+        longest = max(listed["sessions"], key=lambda each: int(each["turns"]))
+        before = read_processor_seconds(service.pid)
+        for _ in range(VERIFICATIONS):
+            report: Any = await caller.request_json(
+                "GET", f"/v1/sessions/{longest['session']}/verify"
+            )
+            assert report["verified"], report
+        taken = read_processor_seconds(service.pid) - before
+    return taken / VERIFICATIONS * 1000
 
 
 def _describe_blocks(sessions: int, found: Sequence[tuple[MeasuredLoad, ...]]) -> str:
-    theirs, own = zip(*found, strict=True)
     parts = [f"{sessions} sessions"]
     for name, unit, field in (
         ("processor time a turn", "ms", "processor_milliseconds"),
         ("time of a turn", "ms", "milliseconds"),
         ("turns", "/s", "turns_per_second"),
     ):
-        other, this = ([getattr(each, field) for each in side] for side in (theirs, own))
-        ratio = statistics.median(mine / its for mine, its in zip(this, other, strict=True))
-        before, now = statistics.median(other), statistics.median(this)
-        parts.append(f"{name} {before:.1f} -> {now:.1f} {unit} ({ratio:.2f}x)")
+        pairs = [tuple(float(getattr(each, field)) for each in block) for block in found]
+        parts.append(_compare_sides(name, unit, pairs))
     return " · ".join(parts)
+
+
+def _compare_sides(name: str, unit: str, pairs: Sequence[tuple[float, ...]]) -> str:
+    theirs, own = zip(*pairs, strict=True)
+    ratio = statistics.median(mine / its for mine, its in zip(own, theirs, strict=True))
+    before, now = statistics.median(theirs), statistics.median(own)
+    return f"{name} {before:.1f} -> {now:.1f} {unit} ({ratio:.2f}x)"
 
 
 @asynccontextmanager
@@ -155,6 +184,9 @@ def _parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument(
         "--sealing", action="store_true", help="have this clone seal its sessions, the other not"
+    )
+    parser.add_argument(
+        "--verify", action="store_true", help="verify the longest session of each as well"
     )
     parser.add_argument("--question", action="store_true", help="ask what later turns inherit")
     return parser.parse_args()
