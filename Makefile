@@ -68,7 +68,8 @@ test-long: install $(CONTRACTS)/installed ## what repeats a finding with more se
 		tests/docs/test_recipes.py tests/docs/test_back_up_page.py tests/e2e/consumers tests/e2e/tenants
 	FAULTS=all $(BIN)/python -m pytest -n 4 --timeout 1800 --hypothesis-profile explore tests/properties \
 		tests/projections/store/test_hour_sums.py tests/projections/store/test_same_rows.py tests/projections/store/test_source_uses.py \
-		tests/services/projector/test_rebuild.py tests/services/projector/test_unreleased_rows.py tests/layered_prompts/test_session_invariants.py
+		tests/services/projector/test_rebuild.py tests/services/projector/test_unreleased_rows.py \
+		tests/layered_prompts/test_session_invariants.py tests/layered_prompts/test_erased_turns.py
 
 simulate: install ## the protocol under simulated time, seed by seed (SEEDS=10000)
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) $(ARGS)

@@ -54,15 +54,17 @@ def render_receipt(receipt: ErasureReceipt) -> RenderableType:
     if receipt.erasure:
         title.append(f" · event {receipt.erasure} by {escape_controls(receipt.by or '')}", MUTED)
     lines = [title, Text(format_one_line(f"because: {receipt.reason}"))]
+    is_planned = receipt.status == "planned"
     for each in receipt.sessions:
-        lines += _render_session(each)
-    if receipt.status != "planned":
+        lines += _render_session(each, "--with-replies" if is_planned else "--of work erases one")
+    if not is_planned:
         lines.append(Text("not reached from here:", MUTED))
         lines += [Text(f"  {each}", MUTED) for each in receipt.kept_elsewhere]
     return Group(*lines)
 
 
-def _render_session(reached: ErasedSessionView) -> Iterator[Text]:
+def _render_session(reached: ErasedSessionView, way: str) -> Iterator[Text]:
+    """Yield the lines of a session; `way` is how replies that stay can be erased."""
     what = ", ".join(f"{_PARTS[each.of]} turn {each.turn}" for each in reached.turns)
     yield Text(reached.session, "bold").append(f" · {what or 'all of it'}", "default")
     yield Text(
@@ -71,9 +73,9 @@ def _render_session(reached: ErasedSessionView) -> Iterator[Text]:
     )
     if reached.repeating_turns:
         turns = _join(reached.repeating_turns)
-        yield Text(
-            f"  the replies of turns {turns} stay, and may repeat it: --with-replies", WARNING
-        )
+        is_one = len(reached.repeating_turns) == 1
+        who = f"the reply of turn {turns} stays" if is_one else f"the replies of turns {turns} stay"
+        yield Text(f"  {who}, and may repeat it: {way}", WARNING)
     if reached.left:
         yield Text(f"  still open: events {_join(reached.left)}", BAD)
     if reached.generation:
