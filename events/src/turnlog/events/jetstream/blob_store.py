@@ -16,7 +16,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
 
-from turnlog.events.content import KEYED_DIGEST, Digest, compute_digest
+from turnlog.events.content import Digest, compute_digest, is_keyed
 from turnlog.events.errors import AlteredBlob, AlteredMedia, Corrupt, Unavailable
 from turnlog.events.jetstream import stream_reader
 from turnlog.events.jetstream.direct_get import StoredMessage, get_last_message, get_next_message
@@ -52,6 +52,9 @@ from turnlog.events.subjects import (
     name_sealed_item,
     parse_blob_subject,
 )
+
+OpenMessage = Callable[[bytes], Awaitable[bytes | None]]
+"""Return the blob in the bytes of a message; None if it is no such blob."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,42 +136,38 @@ class JetStreamBlobStore:
 
     async def get_blob(self, tenant: str, digest: Digest) -> bytes:
         """See `BlobStore.get_blob`."""
-        if digest.startswith(KEYED_DIGEST) and await self._is_library_text(tenant, digest):
-            opening = partial(self._open_library_message, tenant, digest)
-            subject = build_sealed_text_subject(tenant, digest)
-            return await self.open_blob(tenant, digest, opening, subject)
-        return await self.open_blob(tenant, digest, partial(self._open_message, tenant, digest))
+        subject = build_blob_subject(tenant, digest)
+        last = await get_last_message(self.connection, BLOBS_STREAM, subject)
+        if last is None and is_keyed(digest):
+            of_library = build_sealed_text_subject(tenant, digest)
+            if found := await self._find_last_message(of_library):
+                opening = partial(self._open_library_message, tenant, digest)
+                return await self._open_first(digest, of_library, found, opening)
+        opening = partial(self._open_message, tenant, digest)
+        return await self._open_first(digest, subject, last, opening)
 
-    async def _is_library_text(self, tenant: str, digest: Digest) -> bool:
-        """Return whether a text of the library is stored that has this keyed digest."""
-        subject = build_sealed_text_subject(tenant, digest)
-        if await get_last_message(self.connection, BLOBS_STREAM, subject):
-            return True
-        of_turn = build_blob_subject(tenant, digest)
-        if await get_last_message(self.connection, BLOBS_STREAM, of_turn):
-            return False
-        # A replica may lag behind the leader.
-        last = await get_last_message(self.connection, BLOBS_STREAM, subject, leader=True)
-        return last is not None
+    async def _find_last_message(self, subject: str) -> StoredMessage | None:
+        """Return the last message under a subject; a replica may lag behind the leader."""
+        last = await get_last_message(self.connection, BLOBS_STREAM, subject)
+        return last or await get_last_message(self.connection, BLOBS_STREAM, subject, leader=True)
 
-    async def open_blob(
-        self,
-        tenant: str,
-        digest: Digest,
-        open_message: Callable[[bytes], Awaitable[bytes | None]],
-        subject: str | None = None,
-    ) -> bytes:
+    async def open_blob(self, tenant: str, digest: Digest, open_message: OpenMessage) -> bytes:
         """Return what the first message under a digest opens to that is such a blob.
 
-        `open_message` returns None for what is none; `subject` is where it is stored, if not under
-        the digest itself. Raises as `get_blob` does.
+        `open_message` returns None for what is none. Raises as `get_blob` does.
         """
-        subject, held = subject or build_blob_subject(tenant, digest), list[bytes]()
+        subject = build_blob_subject(tenant, digest)
         last = await get_last_message(self.connection, BLOBS_STREAM, subject)
+        return await self._open_first(digest, subject, last, open_message)
+
+    async def _open_first(
+        self, digest: Digest, subject: str, last: StoredMessage | None, open_message: OpenMessage
+    ) -> bytes:
         if last is not None:
             opened = await open_message(last.payload)
             if opened is not None:
                 return opened
+        held = list[bytes]()
         async with aclosing(self.iterate_messages(subject)) as messages:
             async for each in messages:
                 opened = await open_message(each.payload)
@@ -181,7 +180,7 @@ class JetStreamBlobStore:
 
     async def _open_message(self, tenant: str, digest: Digest, stored: bytes) -> bytes | None:
         """Return the blob in a message, or None if it is no such blob."""
-        if digest.startswith(KEYED_DIGEST):
+        if is_keyed(digest):
             keys = require_keys(self.connection, f"blob {digest}")
             return await keys.open_text(tenant, digest, stored)
         return stored if compute_digest(stored) == digest else None
@@ -295,7 +294,7 @@ class JetStreamMediaStore:
         self, tenant: str, digest: Digest, seal: MediaSealer | None
     ) -> PieceDigest:
         """Return what computes the digest of a whole item, keyed or not."""
-        if seal is None or not digest.startswith(KEYED_DIGEST):
+        if seal is None or not is_keyed(digest):
             return PieceDigest()
         keys = require_keys(self.blobs.connection, f"media {digest}")
         return PieceDigest(await keys.derive_digest_key(tenant, seal.leaves))
@@ -316,7 +315,7 @@ class JetStreamMediaStore:
 
         Raises `Corrupt` if the keys of a sealed item are lost or erased.
         """
-        if not digest.startswith(KEYED_DIGEST):
+        if not is_keyed(digest):
             return await self._find_upload(tenant, digest)
         found = await self._find_chunk_list(tenant, name_sealed_item(digest))
         if found is None or found.sealed_of is None:
@@ -339,7 +338,7 @@ class JetStreamMediaStore:
 
     async def find_media(self, tenant: str, digest: Digest) -> StoredMedia | None:
         """See `MediaStore.find_media`."""
-        if digest.startswith(KEYED_DIGEST):  # Its size is known without its keys.
+        if is_keyed(digest):  # Its size is known without its keys.
             chunk_list = await self._find_chunk_list(tenant, name_sealed_item(digest))
         else:
             chunk_list, _ = await self._find_upload(tenant, digest)
