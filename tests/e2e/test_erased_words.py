@@ -72,6 +72,7 @@ async def test_erased_turn_is_in_no_file_and_no_answer_and_the_rest_reproduces(
     assert plan["status"] == "planned"
     receipt = await erase(sealed_up, session, turn=2)
     assert receipt["status"] == "erased", receipt
+    assert receipt["at"] <= receipt["sessions"][0]["ended_at"]
     assert receipt["sessions"][0]["calls"] == plan["sessions"][0]["calls"] == ["2.1", "3.1", "4.1"]
     history = await service.get_json(f"/v1/sessions/{session}/history")
     assert [turn["text"] for turn in history["turns"]] == [

@@ -246,6 +246,8 @@ class ErasedSessionView(ResponseModel):
     """Sequence of the event that began its part; null for a plan, and before it has begun."""
     ended: int | None
     """Sequence of the event that ended it: from then on nobody can open the words."""
+    ended_at: str | None = None
+    """When it ended; null before that."""
     turns: tuple[ErasedTurnView, ...]
     """The turns of which something is erased; empty where all of the session is."""
     leaves: str
@@ -259,8 +261,8 @@ class ErasedSessionView(ResponseModel):
     repeating_turns: tuple[int, ...]
     """Later turns of these calls whose replies stay, and may repeat the words."""
     generation: int | None = None
-    """The generation of the keyring by which a copy of the earlier keys, as in a back-up, can still
-    be opened until it is retired; null until it has ended.
+    """The generation of the keyring by which a copy of the keys from before `ended_at`, as in a
+    back-up, can still be opened until it is retired; null until it has ended.
     """
     record_before: str | None = None
     """Digest of the stored record of keys before."""

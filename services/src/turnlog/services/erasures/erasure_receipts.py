@@ -106,6 +106,7 @@ def _build_view(
         session=target.session,
         begun=begun,
         ended=end.sequence if end else None,
+        ended_at=end.envelope.time if end else None,
         turns=tuple(ErasedTurnView(turn=each.turn, of=each.of) for each in target.turns),
         leaves=target.leaves,
         events=traced.reach.events,

@@ -14,7 +14,12 @@ from turnlog.contract.session_payloads import (
     ErasureReceipt,
     UserErasure,
 )
-from turnlog.services.cli.views.text_format import escape_controls, format_count, format_one_line
+from turnlog.services.cli.views.text_format import (
+    escape_controls,
+    format_count,
+    format_date_time,
+    format_one_line,
+)
 from turnlog.services.cli.views.theme import BAD, GOOD, MUTED, WARNING
 
 _STATUS: Final = {
@@ -78,9 +83,11 @@ def _render_session(reached: ErasedSessionView, way: str) -> Iterator[Text]:
         yield Text(f"  {who}, and may repeat it: {way}", WARNING)
     if reached.left:
         yield Text(f"  still open: events {_join(reached.left)}", BAD)
-    if reached.generation:
+    if reached.generation and reached.ended_at:
+        before = format_date_time(reached.ended_at)
         yield Text(
-            f"  a back-up of its keys opens until generation {reached.generation} is retired",
+            f"  a back-up of its keys from before {before} opens until generation "
+            f"{reached.generation} is retired",
             MUTED,
         )
 

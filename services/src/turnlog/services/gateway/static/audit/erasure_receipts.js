@@ -26,7 +26,7 @@ function renderReceipt({ session, erasure, at, by, reason, status, sessions, kep
     createElement("p", { class: "faint" }, `Not reached: ${kept.join("; ")}.`));
 }
 
-export function renderReach({ session, turns, events, calls, repeating_turns: repeating, generation, left }) {
+export function renderReach({ session, turns, events, calls, repeating_turns: repeating, generation, ended_at: endedAt, left }) {
   const what = turns.length ? turns.map(({ turn, of }) => `${PARTS[of]} ${turn}`).join(", ") : "all words";
   return createElement("p", {},
     createElement("a", { href: linkToSession(session) }, session), `: ${what}. `,
@@ -34,7 +34,7 @@ export function renderReach({ session, turns, events, calls, repeating_turns: re
       ? [`The prompts of ${formatCount(calls.length, "call")} had it and cannot be read or reproduced any more: `, joinLinks(calls, (call) => [linkToCall(session, call), call]), `; ${formatCount(events.length, "event")} in all. `]
       : `${formatCount(events.length, "event")} in all, and no prompt. `,
     repeating.length ? ["Replies that stay may repeat it: ", joinLinks(repeating, (turn) => [linkToTimeline(session, turn), `turn ${turn}`]), ". "] : null,
-    generation ? `A back-up of the keys opens it until generation ${generation} of the keyring is retired. ` : null,
+    generation ? `A back-up of the keys from before ${formatDateTime(endedAt)} opens it until generation ${generation} of the keyring is retired. ` : null,
     left.length ? createElement("strong", { class: "bad" }, `Still readable: ${formatCount(left.length, "event")}.`) : null);
 }
 
