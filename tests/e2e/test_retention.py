@@ -30,6 +30,7 @@ from turnlog.events.model.turn_events import TurnSubmitted
 from turnlog.services.erasures.erasure_service import ErasureService
 from turnlog.services.erasures.erasure_tracing import ErasureTarget
 from turnlog.services.platform.clock import read_clock
+from turnlog.services.retention import due_erasures
 from turnlog.services.retention.due_erasures import SCHEDULE, DueErasures
 
 pytestmark = [
@@ -277,6 +278,24 @@ async def test_erasure_of_a_policy_that_died_is_finished_by_another_gateway(
     assert (receipt["status"], receipt["by"]) == ("erased", "retention")
     assert "policy died" in receipt["reason"]
     await remove_policy(sealed_up, "died")
+
+
+async def test_round_tries_so_many_erasures_and_the_next_one_the_others(
+    sealed_up: TurnlogUp, provider: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(due_erasures, "ROUND_ERASURES", 2)
+    sessions = [await sealed_up.service.open_session("assistant") for _ in range(3)]
+    for session in sessions:
+        await add_turns(sealed_up, provider, session, "one")
+    await label(sealed_up, sessions[-1], "last")
+    await set_policy(sealed_up, "many", where={"blueprint": "assistant"}, erase_after="30d")
+    after = timedelta(days=31)
+    async with open_erasure_parts(sealed_up, lambda: read_clock() + after) as parts:
+        due = DueErasures(erasures=ErasureService(**parts), guard=parts["guard"])
+        rounds = [await due.run_round(TENANT, SCHEDULE) for _ in range(3)]
+        assert (await due.list_due(TENANT)).sessions == ()
+    assert [(each.erased, each.due) for each in rounds] == [(2, 1), (1, 0), (0, 0)]
+    await remove_policy(sealed_up, "many")
 
 
 async def test_fork_that_was_used_since_keeps_its_origin_waiting(

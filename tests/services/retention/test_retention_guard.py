@@ -126,8 +126,9 @@ async def test_hold_that_another_process_placed_counts_at_once(
     backend: MemoryBackend, guard: RetentionGuard
 ) -> None:
     await open_sealed(backend, "s")
+    await place_hold(guard, session="another")
     assert not await is_held(guard, "s")
     other = RetentionService(build_library_parts(backend, "/other"))
-    hold = HoldPlaced(name="h", where=RetentionScope(session="s"), reason="case 1")
+    hold = HoldPlaced(name="other", where=RetentionScope(session="s"), reason="case 1")
     await other.place_hold(CALLER, hold)
     assert await is_held(guard, "s")

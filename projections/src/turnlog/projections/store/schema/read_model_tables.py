@@ -443,6 +443,9 @@ Index(
     sqlite_where=SESSIONS.c.erasing.is_not(None),
 )
 
+# Rounds of retention go through what is left: what was erased stays in the table for good.
+_add_index("sessions_not_erased", SESSIONS, "erased_in", "opened_position")
+
 _add_index("sessions_by_attribute", ATTRIBUTES, "name", "digest")
 
 _add_index("sessions_by_share", SESSION_SHARES, "user_name")

@@ -16,3 +16,6 @@ def upgrade() -> None:
     op.add_column("sessions", sa.Column("used_at", sa.Text))
     op.add_column("sessions", sa.Column("sealed_under", sa.BigInteger))
     op.add_column("sessions", sa.Column("erased_in", sa.BigInteger))
+    op.create_index(
+        "sessions_not_erased", "sessions", ["build", "tenant", "erased_in", "opened_position"]
+    )
