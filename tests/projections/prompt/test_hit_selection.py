@@ -85,3 +85,14 @@ def test_default_reranker_prefers_the_entry_that_contains_the_query_terms() -> N
     scores = score_hits(query, [near, naming])
     assert scores == [0.4, 0.5 * 0.7 + 0.5 * 3 / 4]
     assert score_hits("?", [replace(near, confidence=1.0)]) == [0.5]
+
+
+def test_candidate_of_a_sealed_library_has_a_title_only_where_it_was_taken() -> None:
+    hits = [replace(build_found(name, "a", 0.9), title=f"title {name}") for name in "abc"]
+    sealed = [replace(each, digest=f"hmac-{each.digest}") for each in hits[:2]]
+    candidates = select_hits(join_query_hits([[*sealed, hits[2]]]), RetrievalLimits(k=1), COUNTER)
+    assert [(each.outcome, each.title) for each in candidates] == [
+        ("taken", "title a"),
+        ("rank", ""),
+        ("rank", "title c"),
+    ]

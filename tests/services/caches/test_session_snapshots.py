@@ -13,6 +13,8 @@ from structlog.testing import capture_logs
 from tests.support.sessions.session_harness import TENANT, SessionHarness
 from turnlog.events.errors import TooLarge
 from turnlog.events.store.memory_log import MemorySnapshotStore
+from turnlog.projections.session.frozen_copies import replace
+from turnlog.projections.session.open_turn import RetrievedEntry, TurnRetrieval
 from turnlog.services.caches.session_snapshots import (
     KEY_FILE,
     MAX_SNAPSHOT_BYTES,
@@ -106,6 +108,33 @@ async def test_oversized_state_is_logged_and_not_saved_without_an_exception() ->
     with capture_logs() as logs:
         await CheckedSnapshotStore(house.log, FullSnapshotStore()).save_state(state)
     assert [(each["event"], each["session"]) for each in logs] == [("snapshot-not-saved", "s")]
+
+
+@pytest.mark.asyncio
+async def test_state_with_titles_of_a_sealed_library_is_in_no_snapshot(
+    stored: MemorySnapshotStore,
+) -> None:
+    house = SessionHarness()
+    await house.open_session()
+    await house.submit_turn("Which ships are late?")
+    state = await house.load_state()
+    assert state.open is not None
+    for digest, count in (("hmac-sha256:1", 0), ("sha256:1", 1)):
+        entry = RetrievedEntry(
+            collection="c",
+            entry="e",
+            revision=1,
+            title="Late ships",
+            digest=digest,
+            score=1,
+            confidence=1,
+        )
+        retrieval = TurnRetrieval(
+            retrieval="cases", sequence=3, entries=(entry,), nothing_found=None, unavailable=None
+        )
+        opened = replace(state.open, retrievals=(retrieval,))
+        await CheckedSnapshotStore(house.log, stored).save_state(replace(state, open=opened))
+        assert len(stored.snapshots) == count
 
 
 def test_snapshot_key_of_a_data_directory_is_stable_and_owner_readable_only(

@@ -76,6 +76,8 @@ from turnlog.events.model.redaction_events import (
     ErasureOrigin,
     RedactedSpan,
     ReplyRedacted,
+    SourceErased,
+    SourceErasureBegun,
     TextRedacted,
 )
 from turnlog.events.model.retrieval_events import (
@@ -1164,6 +1166,21 @@ def build_library_samples() -> Mapping[str, LibraryEvent]:
         "segments-activated": SegmentsActivated(segments=(7,), variant="b"),
         "knowledge-added": KnowledgeAdded(collection="query-cases", entries=(case,)),
         "knowledge-edited": KnowledgeEdited(collection="query-cases", entries=(case,)),
+        "source-erasure-begun": SourceErasureBegun(
+            leaves="_library-knowledge:3,7-8",
+            source="document:query-cases/late-ships",
+            reason="request 4711",
+            collection="query-cases",
+            entries=("late-ships",),
+            segment=12,
+        ),
+        "source-erased": SourceErased(
+            begun=9,
+            generation=1,
+            record_before=compute_digest("before"),
+            record_after=compute_digest("after"),
+            keys_left=compute_digest("left"),
+        ),
         "knowledge-removed": KnowledgeRemoved(collection="query-cases", entries=("late-ships",)),
         "override-set": OverrideSet(
             user="ann", blueprint="uderia", override=SAMPLE_OVERRIDE, characters=24

@@ -34,7 +34,7 @@ from turnlog.contract.override_payloads import (
 from turnlog.contract.session_payloads import UserErasure
 from turnlog.contract.turn_payloads import ApprovalPage, StoredBlobView
 from turnlog.contract.usage_payloads import MediaLimitView, QuotaPage, QuotaView, UsageReport
-from turnlog.contract.use_payloads import UsePage
+from turnlog.contract.use_payloads import SourceErasure, SourceErasureList, UsePage
 
 UNSPECIFIED_TYPE: Final = "application/octet-stream"
 """The media type of bytes whose type the service finds out."""
@@ -265,3 +265,16 @@ def erase_user(
     """Erase all sessions of a user, and the turns that the user asked in sessions of others."""
     body = {"user": user, "reason": reason, "with_replies": with_replies, "dry_run": dry_run}
     return build_command(api_paths.USER_ERASURES, body, UserErasure)
+
+
+def erase_source(
+    source: str, reason: str, *, dry_run: bool = False
+) -> ClientOperation[SourceErasure]:
+    """Erase texts of the library: `document:COLLECTION/ENTRY`, `segment:NUMBER@VERSION`."""
+    body = {"source": source, "reason": reason, "dry_run": dry_run}
+    return build_command(api_paths.SOURCE_ERASURES, body, SourceErasure)
+
+
+def list_source_erasures() -> ClientOperation[SourceErasureList]:
+    """List the receipts of what was erased of the library."""
+    return build_read(api_paths.SOURCE_ERASURES, SourceErasureList)

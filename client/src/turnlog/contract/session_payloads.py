@@ -6,6 +6,7 @@ from typing import Literal
 
 from turnlog.contract.payload_models import JsonObject, ResponseModel
 from turnlog.contract.usage_payloads import SessionUsage
+from turnlog.contract.use_payloads import SourceErasureReceipt
 from turnlog.contract.value_names import ErasedPart, ErasureStatus, ShareAccess
 
 
@@ -372,7 +373,7 @@ class SkippedSession(ResponseModel):
     """A session of which nothing could be erased, and why."""
 
     session: str
-    """The session."""
+    """The session; `overrides:USER` for the own prompts of a user."""
     code: str
     """The code of the error: `not-sealed`, `turn-open`."""
     detail: str
@@ -388,3 +389,5 @@ class UserErasure(ResponseModel):
     """The receipt of each session."""
     skipped: tuple[SkippedSession, ...]
     """Sessions of the user in which it could not be done."""
+    sources: tuple[SourceErasureReceipt, ...] = ()
+    """The receipts of the user's own prompts."""

@@ -39,7 +39,12 @@ from turnlog.events.model.quota_events import (
     QuotaEdited,
     QuotaEvent,
 )
-from turnlog.events.model.redaction_events import ErasureEvent, RedactionEvent
+from turnlog.events.model.redaction_events import (
+    SOURCE_FAMILY_FORM,
+    ErasureEvent,
+    RedactionEvent,
+    SourceErasureEvent,
+)
 from turnlog.events.model.retrieval_events import KnownRetrievalEvent
 from turnlog.events.model.segment_events import SEGMENT_FAMILY, SegmentEvent
 from turnlog.events.model.session_events import KnownSessionEvent, PhaseEntered
@@ -140,6 +145,7 @@ LIBRARY_FAMILIES: Final[Mapping[type[LibraryEvent], str]] = {
     **dict.fromkeys(get_args(RetentionEvent), RETENTION_FAMILY),
     **dict.fromkeys(get_args(AccessEvent), ACCESS_FAMILY),
     TenantConfigured: TENANTS_FAMILY,
+    **dict.fromkeys(get_args(SourceErasureEvent), SOURCE_FAMILY_FORM),
 }
 """The family whose history an event belongs to, by class."""
 

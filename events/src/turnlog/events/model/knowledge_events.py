@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from turnlog.events.content import SEALED, Digest, WordDigest, WordList, Words
 from turnlog.events.event_model import EventModel
+from turnlog.events.model.redaction_events import SourceErased, SourceErasureBegun
 
 KNOWLEDGE_FAMILY: Final = "knowledge"
 """The envelope's subject for knowledge events, where a session event has its session id."""
@@ -79,5 +80,7 @@ class KnowledgeRemoved(EventModel):
     """The ids of the removed entries."""
 
 
-KnowledgeEvent = KnowledgeAdded | KnowledgeEdited | KnowledgeRemoved
+KnowledgeEvent = (
+    KnowledgeAdded | KnowledgeEdited | KnowledgeRemoved | SourceErasureBegun | SourceErased
+)
 """The events of knowledge that this release writes and reads."""

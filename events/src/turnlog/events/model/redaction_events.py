@@ -158,6 +158,55 @@ class ContentErased(EventModel):
     """
 
 
+class SourceErasureBegun(EventModel):
+    """The keys of some texts of a library are to be removed; from then on nobody finds these texts.
+
+    What it says is not sealed, so that it can be read when the keys are gone.
+    """
+
+    type: ClassVar[str] = "turnlog.source-erasure-begun.v1"
+    leaf: ClassVar[str] = ERASURE_LEAF
+
+    leaves: str
+    """The keys that are to be removed, in the form of `sealedof`: those of the events that brought
+    the texts.
+    """
+    source: str
+    """What is erased, as it was named: `document:handbook/returns`, `segment:12@3`."""
+    reason: str
+    """The reason for people; it is not sealed, so it names no person."""
+    collection: str | None = None
+    """The collection of the entries; None for what is no knowledge."""
+    entries: tuple[str, ...] = ()
+    """The ids of the entries: all of their texts are erased, and they are removed."""
+    segment: int | None = None
+    """The number of the segment whose texts are erased; None for what is no segment."""
+
+
+class SourceErased(EventModel):
+    """The keys are removed: nothing that was sealed under one of them can be opened any more."""
+
+    type: ClassVar[str] = "turnlog.source-erased.v1"
+    leaf: ClassVar[str] = ERASURE_LEAF
+
+    begun: int
+    """Sequence of the event that began it."""
+    generation: int
+    """The generation of the keyring under which copies of the earlier record can be unwrapped."""
+    record_before: Digest
+    """Digest of the stored record of the keys before."""
+    record_after: Digest
+    """Digest of the record after."""
+    keys_left: Digest
+    """Digest of the list of the keys that are left, each by its leaves and a digest of its own."""
+
+
+SourceErasureEvent = SourceErasureBegun | SourceErased
+"""The events by which texts of a library are erased, in the history of their family."""
+
+SOURCE_FAMILY_FORM: Final = "FAMILY"
+"""What stands for the family in documents: the events of erasures are in each that has words."""
+
 RedactionEvent = ReplyRedacted | TextRedacted
 """The events that withhold something of a turn."""
 

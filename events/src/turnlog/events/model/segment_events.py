@@ -11,6 +11,7 @@ from typing import ClassVar, Final
 
 from turnlog.events.content import Digest, WordDigest
 from turnlog.events.event_model import EventModel
+from turnlog.events.model.redaction_events import SourceErased, SourceErasureBegun
 
 SEGMENT_FAMILY: Final = "segments"
 """The envelope's subject for segment events, where a session event has its session id."""
@@ -111,5 +112,12 @@ class SegmentsActivated(EventModel):
     """Only this variant of them; the segments themselves if None."""
 
 
-SegmentEvent = SegmentsAdded | SegmentsEdited | SegmentsDeactivated | SegmentsActivated
+SegmentEvent = (
+    SegmentsAdded
+    | SegmentsEdited
+    | SegmentsDeactivated
+    | SegmentsActivated
+    | SourceErasureBegun
+    | SourceErased
+)
 """The events of segments that this release writes and reads."""

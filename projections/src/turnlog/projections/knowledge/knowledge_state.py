@@ -17,9 +17,9 @@ from turnlog.events.model.knowledge_events import (
     KnowledgeAdded,
     KnowledgeEdited,
     KnowledgeEntry,
-    KnowledgeEvent,
     KnowledgeRemoved,
 )
+from turnlog.events.model.redaction_events import SourceErased, SourceErasureBegun
 from turnlog.events.registry import UnknownEvent
 from turnlog.projections.library.sealed_texts import get_text_digest
 
@@ -88,7 +88,7 @@ def fold_knowledge(events: Iterable[RecordedEvent], state: KnowledgeState) -> Kn
     commands, head = dict(state.commands_by_key), state.head
     for recorded in events:
         event, head = decode_knowledge_event(recorded), recorded.head
-        if not isinstance(event, UnknownEvent):
+        if not isinstance(event, UnknownEvent | SourceErased) and event.collection is not None:
             if event.collection not in copied:
                 copied[event.collection] = dict(state.collections.get(event.collection, {}))
             _apply_event(copied[event.collection], event)
@@ -101,11 +101,14 @@ def fold_knowledge(events: Iterable[RecordedEvent], state: KnowledgeState) -> Kn
     return KnowledgeState(state.tenant, head, remaining, commands)
 
 
-def _apply_event(entries: dict[str, KnownEntry], event: KnowledgeEvent) -> None:
+def _apply_event(
+    entries: dict[str, KnownEntry],
+    event: KnowledgeAdded | KnowledgeEdited | KnowledgeRemoved | SourceErasureBegun,
+) -> None:
     match event:
         case KnowledgeAdded(entries=changed) | KnowledgeEdited(entries=changed):
             entries.update((each.id, describe_known_entry(each)) for each in changed)
-        case KnowledgeRemoved(entries=ids):
+        case KnowledgeRemoved(entries=ids) | SourceErasureBegun(entries=ids):
             for each in ids:
                 entries.pop(each, None)
         case _ as never:
@@ -129,7 +132,7 @@ def _add_to_changes(before: KnowledgeChanges, recorded: RecordedEvent) -> Knowle
             edited += tuple(each.id for each in entries)
         case KnowledgeRemoved(entries=ids):
             removed += ids
-        case UnknownEvent():
+        case UnknownEvent() | SourceErasureBegun() | SourceErased():
             pass
         case _ as never:
             assert_never(never)

@@ -12,7 +12,7 @@ from turnlog.events.content import Digest
 from turnlog.events.model.knowledge_events import KnowledgeAdded, KnowledgeEdited, KnowledgeEntry
 from turnlog.events.model.override_events import OverrideSet
 from turnlog.events.model.segment_events import SegmentsAdded, SegmentsEdited, SegmentText
-from turnlog.events.registry import LibraryEvent
+from turnlog.events.registry import LibraryEvent, UnknownEvent
 
 
 def split_texts(events: Iterable[LibraryEvent]) -> Iterator[LibraryEvent]:
@@ -32,7 +32,7 @@ def split_texts(events: Iterable[LibraryEvent]) -> Iterator[LibraryEvent]:
                 yield event
 
 
-def find_text_digest(event: LibraryEvent) -> tuple[Digest, Digest] | None:
+def find_text_digest(event: LibraryEvent | UnknownEvent) -> tuple[Digest, Digest] | None:
     """Return the digest that the text of an event is stored under, and that of the text itself.
 
     Both are one where it was not sealed before. None for an event that has no text.

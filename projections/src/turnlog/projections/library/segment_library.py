@@ -6,14 +6,16 @@ a library of thousands of segments fits into any process.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, assert_never
 
 from turnlog.events.codec import decode_segment_event
 from turnlog.events.content import Digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
+from turnlog.events.model.redaction_events import SourceErased, SourceErasureBegun
 from turnlog.events.model.segment_events import (
+    SEGMENT_FAMILY,
     NewSegment,
     NewSegmentVersion,
     SegmentEvent,
@@ -24,6 +26,7 @@ from turnlog.events.model.segment_events import (
     SegmentText,
 )
 from turnlog.events.registry import UnknownEvent
+from turnlog.projections.library.source_erasures import list_begun_sequences
 
 SegmentPlacement = tuple[str, str | None]
 """Scope and reference."""
@@ -43,7 +46,7 @@ class EventStamp:
 UNRECORDED_STAMP: Final = EventStamp()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentVersion:
     """One version of one variant of a segment."""
 
@@ -51,6 +54,8 @@ class SegmentVersion:
     variant: str
     text: SegmentText
     stamp: EventStamp
+    is_erased: bool = False
+    """Whether its text is erased, so that no call gets it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,11 +78,11 @@ class LibrarySegment:
 
     @property
     def active_versions(self) -> Mapping[str, SegmentVersion]:
-        """The latest versions of the variants that are switched on."""
+        """The latest versions of the variants that are switched on, and whose text is there."""
         return {
             name: version
             for name, version in self.latest_versions.items()
-            if name not in self.inactive_variants
+            if name not in self.inactive_variants and not version.is_erased
         }
 
     @property
@@ -179,10 +184,21 @@ def _apply_event(
                 for each in ids
                 if each in segments
             ]
-        case UnknownEvent():
+        case SourceErasureBegun(segment=int(number)) if number in segments:
+            return [_erase_versions(segments[number], list_begun_sequences(event, SEGMENT_FAMILY))]
+        case UnknownEvent() | SourceErasureBegun() | SourceErased():
             return ()
         case _ as never:
             assert_never(never)
+
+
+def _erase_versions(segment: LibrarySegment, erased: Container[int]) -> LibrarySegment:
+    """Return the segment without the texts that these events brought."""
+    versions = (
+        replace(each, is_erased=True) if each.stamp.sequence in erased else each
+        for each in segment.versions
+    )
+    return replace(segment, versions=tuple(versions))
 
 
 def _apply_edits(
@@ -198,7 +214,7 @@ def _apply_edits(
 
 def create_segment(new: NewSegment, stamp: EventStamp = UNRECORDED_STAMP) -> LibrarySegment:
     """Return a new segment with its first version."""
-    first = SegmentVersion(new.version, new.variant, new.text, stamp)
+    first = SegmentVersion(version=new.version, variant=new.variant, text=new.text, stamp=stamp)
     off = frozenset[str]() if new.active else frozenset({new.variant})
     return LibrarySegment(
         id=new.id,
@@ -217,7 +233,7 @@ def append_version(
 
     A new variant of a segment that is switched off is switched off too.
     """
-    version = SegmentVersion(new.version, new.variant, new.text, stamp)
+    version = SegmentVersion(version=new.version, variant=new.variant, text=new.text, stamp=stamp)
     fresh = new.variant not in segment.latest_versions
     off = (
         segment.inactive_variants | {new.variant}
@@ -279,7 +295,9 @@ def _list_changed_segments(
             return (), tuple(dict.fromkeys(new.id for new in versions))
         case SegmentsDeactivated(segments=ids) | SegmentsActivated(segments=ids):
             return (), ids
-        case UnknownEvent():
+        case SourceErasureBegun(segment=int(number)):
+            return (), (number,)
+        case UnknownEvent() | SourceErasureBegun() | SourceErased():
             return (), ()
         case _ as never:
             assert_never(never)

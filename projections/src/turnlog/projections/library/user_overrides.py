@@ -6,7 +6,7 @@ two texts of a user ever have the same version at one place.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -14,9 +14,16 @@ from turnlog.events.codec import decode_library_event
 from turnlog.events.content import Digest, compute_digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import Refused
-from turnlog.events.model.override_events import OverrideRemoved, OverrideSet, UserOverride
+from turnlog.events.model.override_events import (
+    OVERRIDE_FAMILY,
+    OverrideRemoved,
+    OverrideSet,
+    UserOverride,
+)
+from turnlog.events.model.redaction_events import SourceErasureBegun
 from turnlog.projections.blueprint.schema.prompt_overrides import OverridePlace, get_override_place
 from turnlog.projections.blueprint.sent_names import format_sent_name
+from turnlog.projections.library.source_erasures import list_begun_sequences
 
 MAX_OVERRIDES: Final = 64
 """Most overrides of a user in one blueprint; each turn of the user names them all."""
@@ -141,6 +148,8 @@ def fold_overrides(events: Iterable[RecordedEvent], before: TenantOverrides) -> 
     for recorded in events:
         event, head = decode_library_event(recorded), recorded.head
         made: StoredOverride | None = None
+        if isinstance(event, SourceErasureBegun):
+            _remove_erased(stored, list_begun_sequences(event, OVERRIDE_FAMILY))
         if isinstance(event, OverrideSet | OverrideRemoved):
             place = get_override_place(event.override)
             owner = (event.user, event.blueprint)
@@ -160,6 +169,18 @@ def fold_overrides(events: Iterable[RecordedEvent], before: TenantOverrides) -> 
     return TenantOverrides(
         tenant=before.tenant, head=head, stored=stored, versions=versions, commands_by_key=commands
     )
+
+
+def _remove_erased(
+    stored: dict[OwnedBlueprint, tuple[StoredOverride, ...]], erased: Container[int]
+) -> None:
+    """Remove the overrides that these events set, and leave their versions behind."""
+    for owner, found in tuple(stored.items()):
+        kept = tuple(each for each in found if (each.override.sealed_in or 0) not in erased)
+        if kept:
+            stored[owner] = kept
+        else:
+            del stored[owner]
 
 
 def _get_path(place: OverridePlace) -> str:

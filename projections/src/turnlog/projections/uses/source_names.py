@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from turnlog.events.content import SHA256_PATTERN
+from turnlog.events.content import DIGEST_PATTERN
 from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.sent_names import quote_sent_name
 from turnlog.projections.uses.prompt_sources import build_entry_name, shorten_name
@@ -64,7 +64,7 @@ class SoughtSource:
 
 def parse_source_name(name: str) -> SoughtSource:
     """Return the source that a name stands for; raises `Refused` for what is no name of one."""
-    if re.fullmatch(SHA256_PATTERN, name):
+    if re.fullmatch(DIGEST_PATTERN, name):
         return SoughtSource(stored=StoredSource("digest", name))
     if found := _SEGMENT.fullmatch(name):
         return SoughtSource(stored=StoredSource("segment", found[1], _read_number(found[2])))

@@ -8,13 +8,13 @@ the record can still be checked.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from turnlog.events.content import KEYED_DIGEST, Digest
+from turnlog.events.content import Digest, is_keyed
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.errors import Corrupt
+from turnlog.events.errors import Corrupt, KeysErased
 from turnlog.projections.audit.record.session_replay import collect_blob_digests
 from turnlog.services.caches.text_cache import TextCache
 from turnlog.services.sessions.command_handler import CommandHandler
@@ -74,8 +74,24 @@ class SessionRecordLoader:
         keys = sealing.keys if sealing else None
         if keys is None:
             return {}
-        keyed = [digest for digest in digests if digest.startswith(KEYED_DIGEST)]
+        keyed = [digest for digest in digests if is_keyed(digest)]
         return {each: (await keys.find_digest_key(tenant, each)).hex() for each in keyed}
+
+    async def list_erased(
+        self, tenant: str, digests: Iterable[Digest], found: Container[Digest]
+    ) -> list[Digest]:
+        """Return those of the digests that were not found because their keys were removed."""
+        missing = (each for each in digests if each not in found and is_keyed(each))
+        return [each for each in missing if await self._is_erased(tenant, each)]
+
+    async def _is_erased(self, tenant: str, digest: Digest) -> bool:
+        try:
+            await self.command_handler.texts.blobs.get_blob(tenant, digest)
+        except KeysErased:
+            return True
+        except Corrupt:
+            pass
+        return False
 
     async def load_media(self, tenant: str, digest: Digest) -> bytes:
         """Return the bytes of a picture, a recording or a file; raises `Corrupt`."""

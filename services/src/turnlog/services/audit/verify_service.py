@@ -24,6 +24,7 @@ from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import (
     AlteredBlob,
     Corrupt,
+    KeysErased,
     LogRolledBack,
     Refused,
     StreamHole,
@@ -75,6 +76,7 @@ from turnlog.services.audit.chain_scan import (
 from turnlog.services.audit.media_verification import MediaVerification
 from turnlog.services.audit.record_scan import describe_hole, scan_blobs, scan_log
 from turnlog.services.audit.session_record import SessionRecordLoader, create_blob_cache
+from turnlog.services.audit.source_closures import verify_closures
 from turnlog.services.audit.verify_pool import (
     OpenVerifier,
     SessionVerifier,
@@ -135,11 +137,11 @@ class VerifyService:
             stored, holes = await self._scan_session(session)
             verifier = ThreadVerifier(self.means)
             report = await verifier.verify_stored(stored, self._load_blobs, noted)
-            report = await self._verify_media(report)
+            report = await self._verify_elsewhere(report)
             return replace(report, findings=(*report.findings, *holes))
         blobs = await self._load_blobs(collect_blob_digests(events))
         report = await run_in_thread(lambda: verify_session(events, blobs, self.means, noted))
-        report = await self._verify_media(report)
+        report = await self._verify_elsewhere(report)
         rows = (await self._load_recorded_totals((session,))).get(session)
         return await self._compare_rows(session, report, rows)
 
@@ -204,6 +206,8 @@ class VerifyService:
             await self.command_handler.texts.blobs.get_blob(self.tenant, digest)
         except AlteredBlob as altered:
             return altered.data.decode(errors="replace")
+        except KeysErased:
+            return ""  # Nothing is wrong with it; what had the text is erased too.
         except Corrupt:
             pass
         return None
@@ -219,9 +223,11 @@ class VerifyService:
                     found += [raw for raw in part if parse_chain_key(raw.subject) == key]
         return found, holes
 
-    async def _verify_media(self, report: VerificationReport) -> VerificationReport:
+    async def _verify_elsewhere(self, report: VerificationReport) -> VerificationReport:
+        """Compare a report with what is stored elsewhere: media, and erasures in the library."""
         store = self.command_handler.texts.media.store
-        return await self.media.verify_media(store, self.tenant, report)
+        report = await self.media.verify_media(store, self.tenant, report)
+        return await verify_closures(self.library_log, self.tenant, report)
 
     async def _load_recorded_totals(self, sessions: Sequence[str]) -> Mapping[str, SessionTotals]:
         try:
@@ -399,7 +405,7 @@ class VerifyService:
         if unopened := report_unopened(stored):
             return unopened
         report = await verifier.verify_stored(stored, self._load_blobs)
-        report = await self._verify_media(report)
+        report = await self._verify_elsewhere(report)
         return await self._compare_rows(session, report, rows)
 
     async def create_checkpoint(self) -> AuditCheckpoint:

@@ -23,6 +23,7 @@ from turnlog.events.content import Digest, compute_digest
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
 from turnlog.events.model.child_events import ChildRequested
+from turnlog.events.seals.leaf_sets import LeafRuns
 from turnlog.events.seals.sealed_payload import get_box_key
 from turnlog.projections.audit.export.bundle_format import (
     MANIFEST_FILE,
@@ -39,6 +40,8 @@ from turnlog.projections.audit.record.session_replay import (
     collect_blob_digests,
     collect_media_digests,
 )
+from turnlog.projections.audit.verify.erasure_checks import list_library_runs
+from turnlog.services.audit.source_closures import load_source_erasures
 from turnlog.services.bundle.export_source import ExportBuffer, ExportSource, encode_line
 from turnlog.services.platform.concurrency import run_in_thread
 from turnlog.services.sessions.paged_events import PagedEvent, UndecodablePagedEvent
@@ -133,7 +136,7 @@ async def export_zip(source: ExportSource) -> AsyncGenerator[bytes]:
     """Yield the zip in pieces: the session, then its children, then the blobs of all of them."""
     drain, named, media = ExportBuffer(), dict[Digest, None](), dict[Digest, None]()
     tenant, _ = source.key
-    bundled = dict[str, BundledSession]()
+    bundled, gone = dict[str, BundledSession](), list[LeafRuns]()
     pending = [source]
     with ZipFile(drain, "w") as archive:
         while pending:
@@ -144,6 +147,8 @@ async def export_zip(source: ExportSource) -> AsyncGenerator[bytes]:
                 async for page in one.iterate_pages():
                     await run_in_thread(partial(_write_lines, lines, page))
                     events.add_page(page)
+                    closed = filter(is_closed, _filter_decoded(page))
+                    gone += filter(None, map(list_library_runs, closed))
                     named |= dict.fromkeys(collect_blob_digests(_filter_readable(page)))
                     media |= dict.fromkeys(collect_media_digests(_filter_readable(page)))
                     yield drain.pop_bytes()
@@ -155,6 +160,8 @@ async def export_zip(source: ExportSource) -> AsyncGenerator[bytes]:
         blob_keys = dict[Digest, str]()
         for digests in _split_digests(tuple(named)):
             blobs = await source.records.load_blobs(tenant, digests)
+            for digest in await source.records.list_erased(tenant, digests, blobs):
+                del named[digest]  # Of a text of the library; what had it is erased too.
             blob_keys |= await source.records.load_digest_keys(tenant, blobs)
             await run_in_thread(partial(_write_blobs, archive, blobs))
             yield drain.pop_bytes()
@@ -167,6 +174,10 @@ async def export_zip(source: ExportSource) -> AsyncGenerator[bytes]:
         listed = _build_bundle_list(
             source, tuple(bundled.values()), tuple({**named, **media}), blob_keys
         )
+        if gone:
+            begun = await load_source_erasures(source.library, tenant, gone)
+            stored = tuple(each.stored.decode() for each in begun)
+            listed = listed.model_copy(update={"source_erasures": stored})
         for name, content in iterate_bundle_files(listed):
             archive.writestr(_build_zip_entry(name), content)
     yield drain.pop_bytes()

@@ -26,6 +26,8 @@ class ExportSource:
     """A session to export, and where to read it."""
 
     log: EventLog
+    library: EventLog
+    """The log of the library, whose erasures reach prompts."""
     records: SessionRecordLoader
     key: ChainKey
     last_event: RecordedEvent | None

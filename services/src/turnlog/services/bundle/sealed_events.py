@@ -13,7 +13,7 @@ import json
 import re
 import zlib
 from base64 import b64decode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
@@ -23,6 +23,7 @@ MAX_OPENED = 64 * 1024 * 1024  # Bytes that a box may be unpacked to
 KEY_BYTES, LEAST_BOX = 32, 28  # A nonce of 12 bytes and a tag of 16 are in every box
 KEY_WORDS, HALF_KEY = 8, 4
 ERASURE_TYPE = "turnlog.erasure-begun.v1"
+SOURCE_ERASURE_TYPE = "turnlog.source-erasure-begun.v1"
 TEXT_FIELDS = {"text", "reply", "replacement", "summary", "cut_reply", "display", "comment"}
 LEAF_RUN = re.compile(r"([0-9]{1,7})(?:-([0-9]{1,7}))?")
 NO_TEXT = {"erased": True}  # Stands where a text was, of which only the length is left
@@ -200,13 +201,33 @@ def clear_words(data: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def check_erased_events(erased: Mapping[int, str], erasures: Sequence[str]) -> None:
-    """Raise at the first event without a key that no erasure names; both by names of keys."""
+def check_erased_events(
+    erased: Mapping[int, str], events: Iterable[Mapping[str, Any]], gone: Iterable[str]
+) -> None:
+    """Raise at the first event without a key that no erasure of the session or the library names.
+
+    `erased` and `gone` are names of keys: of these events, and of what was removed in the library.
+    """
+    erasures = [*gone, *list_erasures(events)]
     for place, name in erased.items():
         if not any(has_common_key(name, each) for each in erasures):
             raise VerificationFailure(
                 f"event {place}: it is sealed, and there is no key for it and no erasure of it"
             )
+
+
+def list_erasures(events: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the names of the keys that erasures of a session removed."""
+    return [str(each["data"]["leaves"]) for each in events if each["type"] == ERASURE_TYPE]
+
+
+def list_source_erasures(manifest: Mapping[str, Any]) -> list[str]:
+    """Return the names of the keys that erasures in the library removed, by its stored events."""
+    events = [json.loads(line) for line in manifest.get("source_erasures", [])]
+    known = (SOURCE_ERASURE_TYPE, manifest["tenant"])
+    if any((each["type"], each["tenant"]) != known for each in events):
+        raise VerificationFailure("an erasure in the library: it is another event")
+    return [str(each["data"]["leaves"]) for each in events]
 
 
 def has_common_key(one: str, other: str) -> bool:

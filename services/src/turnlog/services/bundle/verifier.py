@@ -46,9 +46,9 @@ from turnlog.services.bundle.part_values import (
 from turnlog.services.bundle.prompt_media import add_media, place_media, write_sent_messages
 from turnlog.services.bundle.round_messages import ROUND_ROLES, add_round_part, place_reasoned_parts
 from turnlog.services.bundle.sealed_events import (
-    ERASURE_TYPE,
     check_erased_events,
     clear_words,
+    list_source_erasures,
     open_event,
 )
 
@@ -88,6 +88,7 @@ class EventChain:
     learnt_count: int = 0
     erased: dict[int, str] = field(default_factory=dict[int, str])
     """Event to the name of its keys, where there is none for it."""
+    gone: list[str] = field(default_factory=list[str])  # Names of keys removed in the library
 
     def read_lines(
         self, lines: Iterable[bytes], tenant: str, name: str, keys: Mapping[str, str] = NO_DATA
@@ -114,8 +115,7 @@ class EventChain:
             except (VerificationFailure, *MALFORMED) as error:
                 raise VerificationFailure(f"event {place}: {describe_error(error)}") from None
             self.heads.append(compute_digest(stored))
-        begun = (each["data"] for each in self.events if each["type"] == ERASURE_TYPE)
-        check_erased_events(self.erased, [str(data["leaves"]) for data in begun])
+        check_erased_events(self.erased, self.events, self.gone)
 
     def open_line(self, place: int, event: JsonDict, key: str | None) -> JsonDict:
         """Return an event as it opens; without its words, which are noted as erased."""
@@ -405,7 +405,7 @@ class BundleFolder:
 
     def check_session(self, stated: JsonDict) -> str:
         name = stated["session"]
-        session = self.sessions[name] = EventChain()
+        session = self.sessions[name] = EventChain(gone=list_source_erasures(self.manifest))
         if not SESSION_FORM.fullmatch(name):
             raise VerificationFailure("it is not named by the id of a session")
         with open_file(self.folder, "sessions", f"{name}.ndjson") as file:

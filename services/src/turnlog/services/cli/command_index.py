@@ -91,6 +91,8 @@ COMMAND_SECTIONS: Final = (
             *steering_commands.STEERING_COMMANDS,
             CommandEntry("erase", erasure_commands.erase_words),
             CommandEntry("erase-user", erasure_commands.erase_user),
+            CommandEntry("erase-source", erasure_commands.erase_source),
+            CommandEntry("erased-sources", erasure_commands.list_source_erasures),
         ),
     ),
     CommandSection(

@@ -96,6 +96,8 @@ COMMAND_NEEDS: Final[Mapping[str, CommandNeed]] = {
     "erase-user": _build_need(_post(paths.USER_ERASURES)),
     "erasures": _build_need(_get(paths.ERASURES)),
     "receipt": _build_need(_get(paths.ERASURE_PROOF), _get(paths.EXPORT)),
+    "erase-source": _build_need(_post(paths.SOURCE_ERASURES)),
+    "erased-sources": _build_need(_get(paths.SOURCE_ERASURES)),
     "undo": _build_need(_post(paths.UNDO_SUMMARY)),
     "fork": _build_need(_post(paths.FORK)),
     "share": _build_need(("PUT", paths.SHARE)),

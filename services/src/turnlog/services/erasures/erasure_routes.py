@@ -19,9 +19,15 @@ from turnlog.contract.session_requests import (
     EraseRequest,
     EraseUserRequest,
 )
+from turnlog.contract.use_payloads import (
+    EraseSourceRequest,
+    SourceErasure,
+    SourceErasureList,
+)
 from turnlog.contract.value_names import ErasedPart
 from turnlog.projections.blueprint.storable_json import MAX_INT
 from turnlog.services.erasures.erasure_use_cases import ErasureUseCases
+from turnlog.services.erasures.source_erasure_receipts import SourceErasureUseCases
 from turnlog.services.http.request_checks import TurnPath
 from turnlog.services.http.request_identity import CallerIdentity
 from turnlog.services.http.request_tenant import RequestTenant
@@ -50,6 +56,15 @@ async def get_erasures(request: Request) -> ErasureUseCases:
 
 
 Erasures = Annotated[ErasureUseCases, Depends(get_erasures)]
+
+
+async def get_source_erasures(request: Request) -> SourceErasureUseCases:
+    """Return the use cases of erasures in the library."""
+    erasures: SourceErasureUseCases = request.app.state.use_cases.source_erasures
+    return erasures
+
+
+SourceErasures = Annotated[SourceErasureUseCases, Depends(get_source_erasures)]
 
 
 @router.post(api_paths.ERASURES, summary="Erase a session, or something of a turn")
@@ -109,6 +124,26 @@ async def erase_user(
     The answer has a receipt for each, and names the sessions in which it could not be done.
     """
     return await erasures.erase_user(caller.create_caller(form), form)
+
+
+@router.post(api_paths.SOURCE_ERASURES, summary="Erase texts of the library")
+async def erase_source(
+    caller: CallerIdentity, erasures: SourceErasures, form: EraseSourceRequest
+) -> SourceErasure:
+    """Remove the keys of texts for good: of knowledge, of segments, or of users' own prompts.
+
+    Retrievals and prompts that had them are under the same keys. The receipt names their sessions
+    and calls. With `dry_run` nothing is erased.
+    """
+    return await erasures.erase(caller.create_caller(form), form)
+
+
+@router.get(api_paths.SOURCE_ERASURES, summary="List the erasures in the library")
+async def list_source_erasures(
+    tenant: RequestTenant, erasures: SourceErasures
+) -> SourceErasureList:
+    """Read the keys anew, try to open what was erased of the library, and list the receipts."""
+    return await erasures.list_erasures(tenant)
 
 
 @router.get(api_paths.ERASURES, summary="List the erasures of a session")

@@ -13,6 +13,10 @@ from turnlog.contract.session_payloads import (
     UserErasure,
 )
 from turnlog.contract.session_requests import EraseRequest, EraseUserRequest
+from turnlog.contract.use_payloads import (
+    EraseSourceRequest,
+    SourceErasureReceipt,
+)
 from turnlog.events.errors import Refused, Unavailable
 from turnlog.events.model.redaction_events import ErasedTurn, ErasureBegun
 from turnlog.projections.store.read.erasure_queries import list_sessions_of_user
@@ -22,6 +26,7 @@ from turnlog.services.erasures.erasure_proofs import ErasureProofs
 from turnlog.services.erasures.erasure_receipts import ErasureReceipts
 from turnlog.services.erasures.erasure_service import ErasureService
 from turnlog.services.erasures.erasure_tracing import ErasureTarget, list_turns_of_user
+from turnlog.services.erasures.source_erasure_receipts import SourceErasureUseCases
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +35,8 @@ class ErasureUseCases:
 
     service: ErasureService
     row_waits: RowWaits
+    sources: SourceErasureUseCases
+    """Erases the own prompts of users."""
 
     @property
     def receipts(self) -> ErasureReceipts:
@@ -52,7 +59,7 @@ class ErasureUseCases:
         return await self._erase_target(caller, target, request)
 
     async def erase_user(self, caller: Caller, request: EraseUserRequest) -> UserErasure:
-        """Erase all sessions of a user, and the turns that the user asked in others.
+        """Erase all sessions and own prompts of a user, and the turns the user asked in others.
 
         Sessions in which it cannot be done are named with the reason; the request can be repeated.
         """
@@ -64,7 +71,17 @@ class ErasureUseCases:
             except Refused as refused:
                 if refused.code != "already-erased":
                     skipped.append(_build_skipped(target.session, refused))
-        return UserErasure(user=request.user, receipts=tuple(receipts), skipped=tuple(skipped))
+        source = f"overrides:{request.user}"
+        form = EraseSourceRequest(source=source, reason=request.reason, dry_run=request.dry_run)
+        sources: tuple[SourceErasureReceipt, ...] = ()
+        try:
+            sources = (await self.sources.erase(caller, form)).receipts
+        except Refused as refused:
+            if refused.code not in {"not-in-library", "already-erased"}:
+                skipped.append(_build_skipped(source, refused))
+        return UserErasure(
+            user=request.user, receipts=tuple(receipts), skipped=tuple(skipped), sources=sources
+        )
 
     async def _erase_target(
         self, caller: Caller, target: ErasureTarget, request: EraseRequest | EraseUserRequest

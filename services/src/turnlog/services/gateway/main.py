@@ -89,6 +89,7 @@ async def run_gateway(
                 watch_log_identity(parts.connection, use_case_parts.command_handler, shutdown),
                 deps.use_cases.erasures.service.run_rounds(),
                 deps.use_cases.retention.due.run_rounds(),
+                deps.use_cases.source_erasures.service.run_rounds(),
                 serve_app(deps) as address,
             ):
                 _log.info("gateway-listening", address=address, tenant=settings.tenant)

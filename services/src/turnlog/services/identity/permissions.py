@@ -140,7 +140,7 @@ ROUTE_PERMISSIONS: Final[Mapping[str, RoutePermission]] = {
     **_create_need("withheld:read", paths.CALL_PROOF, paths.ERASURE_PROOF),
     **_create_needs(
         *("library:read", "library:write"),
-        *(paths.PINS, paths.SEGMENTS, paths.SEGMENT, paths.IMPORT_SEGMENTS),
+        *(paths.PINS, paths.SOURCE_ERASURES, paths.SEGMENTS, paths.SEGMENT, paths.IMPORT_SEGMENTS),
         *(paths.COLLECTIONS, paths.COLLECTION, paths.ENTRY, paths.IMPORT_KNOWLEDGE),
         *(paths.SESSION_BLUEPRINT,),
     ),

@@ -36,13 +36,13 @@ class KnowledgeService:
     """The knowledge of all tenants, for one process."""
 
     parts: LibraryParts
-    _history: TenantHistory[KnowledgeState, KnowledgeCommandRecord] = field(init=False)
+    history: TenantHistory[KnowledgeState, KnowledgeCommandRecord] = field(init=False)
 
     def __post_init__(self) -> None:
         states = TenantStates[KnowledgeState, KnowledgeCommandRecord](
             KnowledgeState, fold_knowledge
         )
-        self._history = TenantHistory(
+        self.history = TenantHistory(
             parts=self.parts,
             family=KNOWLEDGE_FAMILY,
             create=KnowledgeState,
@@ -52,7 +52,7 @@ class KnowledgeService:
 
     async def load_state(self, tenant: str) -> KnowledgeState:
         """Return the state of a tenant; see `TenantHistory.load_state`."""
-        return await self._history.load_state(tenant)
+        return await self.history.load_state(tenant)
 
     async def read_sequence(self, tenant: str) -> int:
         """Return the sequence of the tenant's last knowledge event; 0 before the first."""
@@ -68,7 +68,7 @@ class KnowledgeService:
     ) -> KnowledgeChange:
         """Carry out a command; see `TenantHistory.handle`."""
         entries = command.entries if isinstance(command, PutEntries) else ()
-        outcome = await self._history.handle(
+        outcome = await self.history.handle(
             tenant,
             lambda state: decide_knowledge(state, command),
             metadata,

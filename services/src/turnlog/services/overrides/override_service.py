@@ -37,13 +37,13 @@ class OverrideService:
 
     parts: LibraryParts
     monotonic: Callable[[], float] = time.monotonic
-    _history: TenantHistory[TenantOverrides, OverrideCommandRecord] = field(init=False)
+    history: TenantHistory[TenantOverrides, OverrideCommandRecord] = field(init=False)
 
     def __post_init__(self) -> None:
         states = TenantStates[TenantOverrides, OverrideCommandRecord](
             _create_overrides, fold_overrides
         )
-        self._history = TenantHistory(
+        self.history = TenantHistory(
             parts=self.parts,
             family=OVERRIDE_FAMILY,
             create=_create_overrides,
@@ -55,7 +55,7 @@ class OverrideService:
 
     async def load_overrides(self, tenant: str) -> TenantOverrides:
         """Return the overrides of a tenant's users as they are now."""
-        return await self._history.load_state(tenant)
+        return await self.history.load_state(tenant)
 
     async def list_turn_overrides(
         self, tenant: str, user: str | None, blueprint: Blueprint
@@ -65,7 +65,7 @@ class OverrideService:
         if user is None or not has_categories:
             return ()
         name = blueprint.blueprint
-        recent = self._history.get_recent_state(tenant)
+        recent = self.history.get_recent_state(tenant)
         if recent is not None and not recent.list_overrides(user, name):
             return ()
         overrides = await self.load_overrides(tenant)
@@ -85,7 +85,7 @@ class OverrideService:
             )
             return () if event is None else (event,)
 
-        outcome = await self._history.handle(
+        outcome = await self.history.handle(
             caller.tenant, decide, caller.metadata, caller.command, texts=(text,)
         )
         if outcome.record is not None:
@@ -96,7 +96,7 @@ class OverrideService:
         self, caller: Caller, user: str, blueprint: str, place: OverridePlace
     ) -> TenantOverrides:
         """Remove an override; raises `Refused` if there is none."""
-        outcome = await self._history.handle(
+        outcome = await self.history.handle(
             caller.tenant,
             lambda state: (decide_removal(state, user, blueprint, place),),
             caller.metadata,

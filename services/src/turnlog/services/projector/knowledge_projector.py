@@ -30,6 +30,7 @@ from turnlog.events.model.knowledge_events import (
     KnowledgeEntry,
     KnowledgeRemoved,
 )
+from turnlog.events.model.redaction_events import SourceErasureBegun
 from turnlog.events.store.ports import BlobStore, EventLog, RawEvent
 from turnlog.events.stray_messages import is_stray
 from turnlog.projections.store.engine import ReadModelStore
@@ -330,7 +331,10 @@ class KnowledgeBatch:
                 | KnowledgeEdited(collection=name, entries=entries)
             ):
                 _put_entries(change, name, entries, recorded)
-            case KnowledgeRemoved(collection=name, entries=ids):
+            case (
+                KnowledgeRemoved(collection=name, entries=ids)
+                | SourceErasureBegun(collection=str(name), entries=ids)
+            ):
                 for each in ids:
                     change.removed.add((name, each))
                     change.puts.pop((name, each), None)

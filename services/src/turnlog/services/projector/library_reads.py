@@ -7,7 +7,7 @@ from typing import Protocol
 import structlog
 
 from turnlog.events.content import Digest
-from turnlog.events.errors import Corrupt, LaterRelease
+from turnlog.events.errors import Corrupt, KeysErased, LaterRelease
 from turnlog.events.store.ports import BlobStore, EventLog
 from turnlog.services.integrity.row_rollback_check import FoldedPosition, verify_log
 
@@ -46,9 +46,11 @@ async def verify_library_position(
 async def load_library_text(
     blobs: BlobStore, tenant: str, digest: Digest, *, missing: str
 ) -> str | None:
-    """Return a text; without it, None after an error named `missing` was logged."""
+    """Return a text; None for one that was erased, or after an error named `missing` was logged."""
     try:
         return (await blobs.get_blob(tenant, digest)).decode()
+    except KeysErased:
+        return None
     except Corrupt as error:
         _log.error(missing, tenant=tenant, digest=digest, reason=str(error))
         return None

@@ -119,6 +119,7 @@ class SegmentProjector:
             for each in changed
             for segment in each.segments
             for version in segment.latest_versions.values()
+            if not version.is_erased
         }
         return {
             place: text

@@ -15,6 +15,7 @@ from turnlog.events.codec import MAX_BATCH_EVENTS, SealEvent
 from turnlog.events.content import Digest, compute_digest
 from turnlog.events.envelope import ChainHead
 from turnlog.events.errors import KeyringMissing, TooLarge
+from turnlog.events.model.redaction_events import SourceErased, SourceErasureBegun
 from turnlog.events.registry import AppendableEvent, LibraryEvent
 from turnlog.events.seals.key_ports import SealingKeys
 from turnlog.events.seals.leaf_sets import LeafSets, get_library_leaves, name_library_keys
@@ -122,13 +123,16 @@ class LibrarySealing:
         keys = await self._require_record(tenant, family)
         first = (state.head.sequence if state and state.head else 0) + 1
         seals = [
-            await keys.find_event_seal(tenant, get_library_leaves(family, at))
-            for at, _ in enumerate(events, first)
+            None  # It has to be read when the keys are gone.
+            if isinstance(event, SourceErasureBegun | SourceErased)
+            else await keys.find_event_seal(tenant, get_library_leaves(family, at))
+            for at, event in enumerate(events, first)
         ]
         left = iter(seals)
 
         def seal(event: AppendableEvent, payload: bytes) -> bytes:
-            return next(left).seal_event(type(event), payload)
+            found = next(left)
+            return found.seal_event(type(event), payload) if found else payload
 
         return events, seal
 

@@ -43,11 +43,11 @@ class SegmentService:
     """The segments of all tenants, for one process."""
 
     parts: LibraryParts
-    _history: TenantHistory[SegmentLibrary, LibraryCommandRecord] = field(init=False)
+    history: TenantHistory[SegmentLibrary, LibraryCommandRecord] = field(init=False)
 
     def __post_init__(self) -> None:
         states = TenantStates[SegmentLibrary, LibraryCommandRecord](_create_library, fold)
-        self._history = TenantHistory(
+        self.history = TenantHistory(
             parts=self.parts,
             family=SEGMENT_FAMILY,
             create=_create_library,
@@ -57,11 +57,11 @@ class SegmentService:
 
     def get_cached_state(self, tenant: str) -> SegmentLibrary | None:
         """Return the cached state of a tenant's segments without reading the log."""
-        return self._history.get_cached_state(tenant)
+        return self.history.get_cached_state(tenant)
 
     async def load_state(self, tenant: str) -> SegmentLibrary:
         """Return the state of a tenant's segments; see `TenantHistory.load_state`."""
-        return await self._history.load_state(tenant)
+        return await self.history.load_state(tenant)
 
     async def load_state_at(self, tenant: str, at_time: str) -> SegmentLibrary:
         """Return a tenant's segments as they were at an RFC 3339 time; the state is not cached."""
@@ -81,7 +81,7 @@ class SegmentService:
         key: codec.CommandRef | None = None,
     ) -> SegmentChange:
         """Carry out a command; see `TenantHistory.handle`."""
-        outcome = await self._history.handle(
+        outcome = await self.history.handle(
             tenant,
             lambda library: decide(library, command),
             metadata,

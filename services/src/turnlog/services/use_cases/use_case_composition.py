@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
+from turnlog.events.model.knowledge_events import KNOWLEDGE_FAMILY
+from turnlog.events.model.override_events import OVERRIDE_FAMILY
+from turnlog.events.model.segment_events import SEGMENT_FAMILY
 from turnlog.events.store.ports import EventLog, TokenStream
 from turnlog.projections.knowledge.search_port import KnowledgeSearch
 from turnlog.projections.store.engine import ReadModelStore
@@ -22,6 +25,8 @@ from turnlog.services.blueprints.blueprint_use_cases import BlueprintUseCases
 from turnlog.services.command_handling.row_waits import RowWaits
 from turnlog.services.erasures.erasure_service import ErasureService
 from turnlog.services.erasures.erasure_use_cases import ErasureUseCases
+from turnlog.services.erasures.source_erasure_receipts import SourceErasureUseCases
+from turnlog.services.erasures.source_erasure_service import SourceErasureService
 from turnlog.services.identity.access_key_service import AccessKeyService
 from turnlog.services.identity.browser_tokens import BrowserTokens
 from turnlog.services.identity.tenant_service import TenantService
@@ -166,6 +171,7 @@ class UseCases:
     steering: SessionSteering
     erasures: ErasureUseCases
     retention: RetentionUseCases
+    source_erasures: SourceErasureUseCases
     memory: SessionMemory
     moves: BlueprintMoves
     submission: TurnSubmitter
@@ -256,8 +262,9 @@ class _UseCaseBuilder:
             sessions=SessionReading(travel, parts.store, self.session_row_waits),
             forking=SessionForking(travel),
             steering=self._build_steering(),
-            erasures=ErasureUseCases(self.erasures, self.row_waits),
+            erasures=ErasureUseCases(self.erasures, self.row_waits, self._build_source_erasures()),
             retention=self._build_retention(),
+            source_erasures=self._build_source_erasures(),
             memory=SessionMemory(handler, parts.blueprints),
             moves=BlueprintMoves(travel, parts.blueprints, parts.blueprint_folders),
             submission=self.submission,
@@ -267,7 +274,7 @@ class _UseCaseBuilder:
             approvals=ApprovalUseCases(handler, parts.blueprints),
             approval_listing=ApprovalListing(handler, parts.store),
             events=EventReading(handler, parts.tokens, self.redactions),
-            exports=SessionExports(handler, self.redactions),
+            exports=SessionExports(handler, self.redactions, parts.library),
             verification=self._build_verification(),
             explanations=CallExplanations(travel, parts.library),
             proofs=CallProofs(handler),
@@ -306,6 +313,25 @@ class _UseCaseBuilder:
             uses=UseListing(handler.log, parts.library, parts.store, self.row_waits),
             quarantine=Quarantine(handler, parts.store, parts.projection_signal),
             readiness=self._build_readiness(),
+        )
+
+    def _build_source_erasures(self) -> SourceErasureUseCases:
+        parts = self.parts
+        sealing = self.handler.sealing
+        service = SourceErasureService(
+            library=parts.library,
+            keys=sealing.keys if sealing else None,
+            histories={
+                KNOWLEDGE_FAMILY: parts.knowledge_service.history,
+                SEGMENT_FAMILY: parts.segment_service.history,
+                OVERRIDE_FAMILY: parts.overrides.history,
+            },
+            store=parts.store,
+            projection_signal=parts.projection_signal,
+            guard=self.retention_guard,
+        )
+        return SourceErasureUseCases(
+            service=service, command_handler=self.handler, row_waits=self.row_waits
         )
 
     def _build_retention(self) -> RetentionUseCases:

@@ -67,6 +67,10 @@ class BundleManifest(BaseModel):
     blobs: tuple[Digest, ...]
     blob_keys: Annotated[dict[Digest, str], Field(exclude_if=lambda keys: not keys)] = {}
     """The key of the digest of each blob that was sealed; the blobs here are not."""
+    source_erasures: Annotated[tuple[str, ...], Field(exclude_if=lambda events: not events)] = ()
+    """The stored events that began an erasure in the library, where some of these sessions had what
+    was erased. Their history is no part of the bundle.
+    """
 
     def encode_json(self) -> bytes:
         """Return the manifest as the bytes of its file."""

@@ -45,7 +45,7 @@ from turnlog.projections.audit.verify.child_checks import (
     collect_child_claims,
     collect_child_turns,
 )
-from turnlog.projections.audit.verify.erasure_checks import check_erasures
+from turnlog.projections.audit.verify.erasure_checks import check_erasures, list_source_closures
 from turnlog.projections.audit.verify.hash_chain import (
     ChainKey,
     UndecodableEvent,
@@ -300,6 +300,7 @@ def verify_session(
         child_claims=collect_child_claims(events),
         child_turns=collect_child_turns(events),
         media=collect_media_digests(events),
+        source_closures=list_source_closures(events),
     )
 
 

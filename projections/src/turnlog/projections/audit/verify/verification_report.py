@@ -17,6 +17,7 @@ from turnlog.events.model.call_events import (
 )
 from turnlog.events.model.child_events import ChildOutcome, ParentInput
 from turnlog.events.model.turn_events import TurnQueued, TurnSubmitted
+from turnlog.events.seals.leaf_sets import LeafRuns
 from turnlog.projections.audit.record.event_queries import filter_by_type
 from turnlog.projections.audit.verify.audit_findings import (
     AuditFinding,
@@ -167,6 +168,10 @@ class VerificationReport:
     media: Mapping[Digest, int] = field(default_factory=dict[Digest, int])
     """The pictures, recordings and files that it names, which are to be read from their store, with
     the sequence of the first event that names each.
+    """
+    source_closures: Mapping[int, LeafRuns] = field(default_factory=dict[int, LeafRuns])
+    """Events that are erased by no erasure of the session, with their keys of the library, which an
+    erasure there is to name.
     """
 
     @property

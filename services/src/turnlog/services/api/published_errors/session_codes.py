@@ -10,7 +10,7 @@ from turnlog.services.api.published_errors.error_code import ErrorCode
 
 SESSION_CODES: Final[Mapping[str, ErrorCode]] = {
     "already-erased": ErrorCode(
-        meaning="All words of the session are erased.",
+        meaning="All words of the session, or of what was named of the library, are erased.",
         action="nothing is left to do",
         status=HTTPStatus.CONFLICT,
         retry="no",
@@ -46,9 +46,15 @@ SESSION_CODES: Final[Mapping[str, ErrorCode]] = {
         status=HTTPStatus.CONFLICT,
     ),
     "not-sealed": ErrorCode(
-        meaning="The session is not sealed, so that nothing of it can be erased.",
+        meaning="The session, or the text of the library, is not sealed, so it cannot be erased.",
         action="redact the words; open sessions with TURNLOG_SEALING=on",
         status=HTTPStatus.CONFLICT,
+        retry="no",
+    ),
+    "not-in-library": ErrorCode(
+        meaning="The library never had a text of this name.",
+        action="list the collections, the segments or the overrides of the user",
+        status=HTTPStatus.NOT_FOUND,
         retry="no",
     ),
     "unknown-erasure": ErrorCode(

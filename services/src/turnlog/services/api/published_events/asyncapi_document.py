@@ -55,6 +55,7 @@ _PARAMETERS: Final[Mapping[str, str]] = {
     "session": f"The session, `{ID_PATTERN}`.",
     "turn": "The number of the turn, from 1.",
     "period": "The period of a quota.",
+    "family": "The family: `knowledge`, `segments` or `prompt-overrides`.",
     "id": "The id of a webhook.",
     "user": "The user whose quota it is, as the library writes the name.",
 }

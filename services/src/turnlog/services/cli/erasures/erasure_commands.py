@@ -77,7 +77,7 @@ def erase_user(
     Sessions in which it cannot be done are named with the reason; repeat it then.
     """
     from turnlog.client import tenant_operations
-    from turnlog.services.cli.erasures.erasure_view import render_user_erasure
+    from turnlog.services.cli.erasures.source_erasure_view import render_user_erasure
 
     operation = tenant_operations.erase_user(user, **asdict(options))
     run_command(target, operation, render_user_erasure, output)
@@ -131,3 +131,42 @@ def sign_receipt(
         target,
         lambda service: create_receipt_file(service, session, erasure, files, with_keys=with_keys),
     )
+
+
+def erase_source(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE",
+            help="document:COLLECTION/ENTRY, collection:COLLECTION, segment:NUMBER[@VERSION], "
+            "override:BLUEPRINT/CATEGORY/USER or overrides:USER.",
+        ),
+    ],
+    *,
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="TEXT", help="Recorded for good: name no person.")
+    ],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what would be erased.")
+    ] = False,
+    target: ServiceTarget,
+    output: OutputOption = "table",
+) -> None:
+    """Erase texts of a sealed library for good, in all of their versions.
+
+    They are removed, and their keys with them. Retrievals and prompts that had them go too; replies
+    stay, and may repeat them. The receipt names the sessions and the calls.
+    """
+    from turnlog.client import tenant_operations
+    from turnlog.services.cli.erasures.source_erasure_view import render_source_erasure
+
+    operation = tenant_operations.erase_source(source, reason, dry_run=dry_run)
+    run_command(target, operation, render_source_erasure, output)
+
+
+def list_source_erasures(*, target: ReadTarget, output: OutputOption = "table") -> None:
+    """Show what was erased of the library, after trying to open it by the keys that are left."""
+    from turnlog.client import tenant_operations
+    from turnlog.services.cli.erasures.source_erasure_view import render_source_erasures
+
+    show_answer(target, tenant_operations.list_source_erasures(), render_source_erasures, output)

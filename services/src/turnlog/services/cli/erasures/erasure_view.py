@@ -12,7 +12,6 @@ from turnlog.contract.session_payloads import (
     ErasedSessionView,
     ErasureList,
     ErasureReceipt,
-    UserErasure,
 )
 from turnlog.services.cli.views.text_format import (
     escape_controls,
@@ -22,7 +21,7 @@ from turnlog.services.cli.views.text_format import (
 )
 from turnlog.services.cli.views.theme import BAD, GOOD, MUTED, WARNING
 
-_STATUS: Final = {
+STATUS_TEXTS: Final = {
     "planned": (WARNING, "nothing is erased yet: leave out --dry-run"),
     "begun": (
         WARNING,
@@ -31,6 +30,7 @@ _STATUS: Final = {
     "erased": (GOOD, "nobody can open these words again"),
     "incomplete": (BAD, "some of these words can still be opened"),
 }
+"""Colour and meaning of each status."""
 
 _PARTS: Final = {"text": "what was submitted with", "work": "what came of", "turn": "all of"}
 
@@ -42,19 +42,9 @@ def render_receipts(found: ErasureList) -> RenderableType:
     return Group(*(render_receipt(each) for each in found.erasures))
 
 
-def render_user_erasure(found: UserErasure) -> RenderableType:
-    """Render the receipts of all sessions of a user."""
-    lines = [render_receipt(each) for each in found.receipts]
-    lines += [
-        Text(format_one_line(f"{each.session} is not erased: {each.detail}"), BAD)
-        for each in found.skipped
-    ]
-    return Group(*lines) if lines else Text("there is nothing of this user to erase", MUTED)
-
-
 def render_receipt(receipt: ErasureReceipt) -> RenderableType:
     """Render one receipt, or a plan."""
-    colour, meaning = _STATUS[receipt.status]
+    colour, meaning = STATUS_TEXTS[receipt.status]
     title = Text(receipt.status, colour).append(f" · {meaning}", "default")
     if receipt.erasure:
         title.append(f" · event {receipt.erasure} by {escape_controls(receipt.by or '')}", MUTED)
@@ -74,15 +64,15 @@ def _render_session(reached: ErasedSessionView, way: str) -> Iterator[Text]:
     yield Text(reached.session, "bold").append(f" · {what or 'all of it'}", "default")
     yield Text(
         f"  {format_count(len(reached.events), 'event')} and "
-        f"{format_count(len(reached.calls), 'prompt')}: {_join(reached.calls) or 'none'}"
+        f"{format_count(len(reached.calls), 'prompt')}: {join_values(reached.calls) or 'none'}"
     )
     if reached.repeating_turns:
-        turns = _join(reached.repeating_turns)
+        turns = join_values(reached.repeating_turns)
         is_one = len(reached.repeating_turns) == 1
         who = f"the reply of turn {turns} stays" if is_one else f"the replies of turns {turns} stay"
         yield Text(f"  {who}, and may repeat it: {way}", WARNING)
     if reached.left:
-        yield Text(f"  still open: events {_join(reached.left)}", BAD)
+        yield Text(f"  still open: events {join_values(reached.left)}", BAD)
     if reached.generation and reached.ended_at:
         before = format_date_time(reached.ended_at)
         yield Text(
@@ -92,5 +82,6 @@ def _render_session(reached: ErasedSessionView, way: str) -> Iterator[Text]:
         )
 
 
-def _join(values: Sequence[object]) -> str:
+def join_values(values: Sequence[object]) -> str:
+    """Return values in one line."""
     return ", ".join(map(str, values))

@@ -14,6 +14,7 @@ from typing import Final, Literal
 from turnlog.events.codec import format_rfc3339
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
+from turnlog.events.store.ports import EventLog
 from turnlog.projections.session_views.withheld_events import RedactedTurns
 from turnlog.services.audit.redactions import RedactionCache, load_session_redactions
 from turnlog.services.audit.session_record import SessionRecordLoader
@@ -60,6 +61,8 @@ class SessionExports:
 
     command_handler: CommandHandler
     redactions: RedactionCache
+    library: EventLog
+    """The log of the library."""
 
     async def export_session(
         self, tenant: str, session: str, export_format: ExportFormat, *, stored: bool = False
@@ -74,6 +77,7 @@ class SessionExports:
         last = await self._load_last_event(tenant, session)
         source = ExportSource(
             log=self.command_handler.log,
+            library=self.library,
             records=SessionRecordLoader(self.command_handler),
             key=(tenant, session),
             last_event=last,

@@ -57,6 +57,8 @@ export const EVENT_FAMILIES = {
   "segments-edited": "prompt",
   "segments-deactivated": "prompt",
   "segments-activated": "prompt",
+  "source-erasure-begun": "prompt",
+  "source-erased": "prompt",
   "knowledge-added": "prompt",
   "knowledge-edited": "prompt",
   "knowledge-removed": "prompt",

@@ -2,7 +2,7 @@
 // from services/api/published_errors; do not edit it.
 
 export const FAILURE_TEXTS = {
-  "already-erased": ["All words of the session are erased.", "nothing is left to do"],
+  "already-erased": ["All words of the session, or of what was named of the library, are erased.", "nothing is left to do"],
   "already-redacted": ["The reply or the text is withheld already.", "nothing is left to do"],
   "approval-arguments-differ": ["A person decided on other arguments than those of the tool call.", "show the arguments of the tool call, and decide again"],
   "approval-decided": ["The approval was decided otherwise before.", "nothing is left to do"],
@@ -52,11 +52,12 @@ export const FAILURE_TEXTS = {
   "not-at-a-boundary": ["A phase is under way, in which no version of a blueprint may change.", "move the session when it has entered its next phase"],
   "not-covered": ["The checkpoint does not cover the call, or has no roots of trees.", "take a new one with `turnlog checkpoint`"],
   "not-erased": ["The erasure has not ended, or left something, so that nothing of it is proved.", "see what it waits for with `turnlog erasures`"],
+  "not-in-library": ["The library never had a text of this name.", "list the collections, the segments or the overrides of the user"],
   "not-in-time": ["The question is recorded and not answered yet.", "send the very same request again"],
   "not-installed": ["The gateway lacks the package that this format needs.", "ask for another format, or install the package"],
   "not-recorded": ["What a what-if needs to know is in no record.", "leave this change out"],
   "not-retrieved": ["The turn did not retrieve the entry that is judged, or another revision of it.", "judge an entry that `fix` names, or leave `entry` out"],
-  "not-sealed": ["The session is not sealed, so that nothing of it can be erased.", "redact the words; open sessions with TURNLOG_SEALING=on"],
+  "not-sealed": ["The session, or the text of the library, is not sealed, so it cannot be erased.", "redact the words; open sessions with TURNLOG_SEALING=on"],
   "nothing-found": ["A retrieval found nothing, and the blueprint refuses to answer without.", "ask otherwise, or add what is missing to the collections"],
   "nothing-to-cancel": ["No such turn is open.", "nothing is left to do"],
   "out_of_credit": ["nothing is left to pay the provider with", "pay the provider, or use another model, then submit the turn again"],
