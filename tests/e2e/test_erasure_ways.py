@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -20,8 +19,8 @@ from tests.agent_programs.agent_service import (
 from tests.e2e.test_erased_words import add_turns, erase
 from tests.e2e.test_forgetting import export, sign
 from tests.e2e.test_sealed_sessions import (
-    SERVER,
     answer_with_picture,
+    build_sealed_variables,
     list_files_with,
     run_verifier,
 )
@@ -47,14 +46,9 @@ MARKER_START = "qvmarked"
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def sealed_up(host: ProcessHost) -> AsyncIterator[TurnlogUp]:
-    file = host.folder / "mcp.json"
-    server = {"command": sys.executable, "args": [*SERVER, "--stdio"], "cwd": str(Path.cwd())}
-    file.write_text(json.dumps({"mcpServers": {"far": server}}))
-    variables = {"TURNLOG_TOOLS": str(file), "TURNLOG_SEALING": "on"}
-    variables["TURNLOG_MODEL"] = "openai/heron"
     output = host.folder / "output"
     with run_collector() as collector:
-        variables["TURNLOG_OTLP_ENDPOINT"] = collector.url
+        variables = {**build_sealed_variables(host), "TURNLOG_OTLP_ENDPOINT": collector.url}
         async with run_turnlog_up(host, variables=variables, output_file=output) as up:
             yield up
         assert collector.spans

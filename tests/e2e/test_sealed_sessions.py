@@ -51,15 +51,22 @@ MARKER = "qvxmarker"
 """What every text of these sessions has in it, and nothing else."""
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def sealed_up(host: ProcessHost) -> AsyncIterator[TurnlogUp]:
+def build_sealed_variables(host: ProcessHost) -> dict[str, str]:
+    """Return the settings of a service that seals, and has a tool server."""
     file = host.folder / "mcp.json"
     server = {"command": sys.executable, "args": [*SERVER, "--stdio"], "cwd": str(Path.cwd())}
     file.write_text(json.dumps({"mcpServers": {"far": server}}))
-    variables = {"TURNLOG_TOOLS": str(file), "TURNLOG_SEALING": "on"}
-    # A picture has 85 tokens with it, and 8,500 with the model of other tests.
-    variables["TURNLOG_MODEL"] = "openai/heron"
-    async with run_turnlog_up(host, variables=variables) as up:
+    return {
+        "TURNLOG_TOOLS": str(file),
+        "TURNLOG_SEALING": "on",
+        # A picture has 85 tokens with it, and 8,500 with the model of other tests.
+        "TURNLOG_MODEL": "openai/heron",
+    }
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def sealed_up(host: ProcessHost) -> AsyncIterator[TurnlogUp]:
+    async with run_turnlog_up(host, variables=build_sealed_variables(host)) as up:
         yield up
 
 
