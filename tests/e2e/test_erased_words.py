@@ -225,10 +225,12 @@ async def test_turn_and_session_that_are_deleted_are_erased(
     history = await sealed_up.service.get_json(f"{path}/history")
     assert [turn["text"] for turn in history["turns"]] == ["[erased]", "two"]
     keyed = {"Idempotency-Key": "once"}
-    for _ in range(2):
-        whole = await http.delete(path, params={"reason": "request"}, headers=keyed)
+    deleted = [
+        await http.delete(path, params={"reason": "request"}, headers=keyed) for _ in range(2)
+    ]
+    for whole in deleted:
         assert (whole.status_code, whole.json()["status"]) == (200, "erased"), whole.text
-    assert whole.json()["sessions"][0]["turns"] == []
+    assert deleted[0].json()["sessions"][0]["turns"] == []
     assert (await sealed_up.service.get_json(path))["closed"]
 
 
