@@ -110,7 +110,7 @@ class SourceErasureService:
 
         async def list_sessions() -> Sequence[str]:
             reached = [await self.list_reached(tenant, each, events) for each in begun]
-            return sorted(frozenset().union(*reached))
+            return sorted(frozenset[str]().union(*reached))
 
         await self.guard.require_erasable(tenant, list_sessions)
         return PlannedErasure(events, begun)
