@@ -152,6 +152,22 @@ async def test_erased_entry_is_in_no_file_and_calls_that_had_it_are_erased_and_n
     assert list_words(up, SECRET) == []
 
 
+async def test_prompt_after_an_erased_one_reproduces_with_what_it_recorded_of_both(
+    sealed_up: TurnlogUp, provider: OpenAIServer
+) -> None:
+    up = sealed_up
+    await put_entry(up, "moorings", f"{SECRET}moorings")
+    form = {"blueprint": "uderia", "profile": "rag_focused"}
+    attributes = {"instructions": "Be brief."}
+    opened = await send(up, "POST", "/v1/sessions", {**form, "attributes": attributes})
+    session = opened["session"]
+    assert SECRET in await ask(up, provider, session, QUESTION)
+    assert SECRET not in await ask(up, provider, session, "Sing!")
+    receipt = await erase(up, "document:knowledge/moorings")
+    assert name_reached(receipt) == {session: ["1.1"]}
+    assert await count_erased(up, session) == (True, 1)
+
+
 async def test_erased_override_is_in_no_file_and_the_file_stands_again(
     sealed_up: TurnlogUp, provider: OpenAIServer, tmp_path: Path
 ) -> None:
