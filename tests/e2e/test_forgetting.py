@@ -181,6 +181,31 @@ async def test_stranger_sees_that_a_whole_session_is_forgotten_and_that_no_key_i
     }
 
 
+async def test_receipt_of_an_erasure_is_shown_after_later_ones_too(
+    sealed_up: TurnlogUp,
+    provider: OpenAIServer,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    session = await run_turns(sealed_up, provider, "one", "two", "three")
+    first = int((await erase(sealed_up, session, turn=1, of="text"))["erasure"])
+    await add_turns(sealed_up, provider, session, "four", "five")
+    second = int((await erase(sealed_up, session, turn=4, with_replies=True))["erasure"])
+    await sign(sealed_up, tmp_path / "first.json", session, first, "--with-keys")
+    await sign(sealed_up, tmp_path / "second.json", session, second, "--with-keys")
+    bundle = await export(sealed_up, tmp_path / "bundle", session)
+    for file in ("first.json", "second.json"):
+        assert verify_forgetting([str(bundle), str(tmp_path / file)]) == 0
+    assert (await erase(sealed_up, session))["status"] == "erased"
+    await sign(sealed_up, tmp_path / "third.json", session, first)
+    later = await export(sealed_up, tmp_path / "later", session)
+    assert verify_forgetting([str(later), str(tmp_path / "third.json")]) == 0
+    printed = capsys.readouterr().out
+    assert "; 0 had none of them, and are as they were sent; 2 were erased otherwise" in printed
+    assert verify_forgetting([str(later), str(tmp_path / "first.json")]) == 0
+    assert "were erased since then, and these keys open them" in capsys.readouterr().out
+
+
 async def test_installed_release_checks_a_receipt_with_the_same_result(made: ForgottenTurn) -> None:
     files = (str(made.folder / "bundle"), "--receipt", str(made.folder / "receipt.json"))
     signer = ("--signer", made.signer)
@@ -222,6 +247,19 @@ def add_words(forgotten: ForgottenTurn) -> None:
 
 def drop_key(forgotten: ForgottenTurn) -> None:
     forgotten.alter_manifest(lambda listed: listed["sessions"][0]["keys"].popitem())
+
+
+def hide_keys(forgotten: ForgottenTurn) -> None:
+    """State that nothing is known of the keys that are left."""
+    forgotten.alter_part(lambda part: part.update(keys=[], keys_left=None))
+    drop_keys(forgotten)
+
+
+def state_earlier_place(forgotten: ForgottenTurn) -> None:
+    """State an event of the session that is not the last one before the erasure."""
+    lines = (forgotten.folder / f"bundle/sessions/{forgotten.session}.ndjson").read_bytes()
+    noted = {"sequence": 3, "hash": compute_digest(lines.splitlines()[2])}
+    forgotten.alter_part(lambda part: part.update(before=noted))
 
 
 def add_session(forgotten: ForgottenTurn) -> None:
@@ -325,6 +363,17 @@ LIES: dict[str, tuple[Callable[[ForgottenTurn], object], str]] = {
     "an event before the erasure is not the one": (
         lambda made: made.alter_part(lambda part: part["before"].update(sequence=1)),
         "event 1: it is not the one that the receipt notes",
+    ),
+    "an earlier event is stated as the last one": (
+        state_earlier_place,
+        "event 3: it is not the one before the erasure",
+    ),
+    "the list of keys is hidden": (hide_keys, "is gone, and no erasure says so"),
+    "a session is named twice": (
+        lambda made: made.state_receipt(
+            lambda receipt: receipt["sessions"].append(receipt["sessions"][1])
+        ),
+        "its sessions are not those of its erasure",
     ),
     "a key of an erased leaf was kept": (keep_key, "turn 2 is left, which was erased"),
     "a key was lost without an erasure": (

@@ -475,7 +475,9 @@ class ProvenEvent(ResponseModel):
     stored: str
     """Its stored bytes, which are UTF-8; their SHA-256 is in the tree of the session."""
     key: str | None = None
-    """The key of its box, in hexadecimal, if the session is sealed; it opens this event alone."""
+    """The key of its box, in hexadecimal, if the session is sealed; events of the same leaves share
+    it.
+    """
 
 
 class CallProofView(ResponseModel):

@@ -258,13 +258,16 @@ def check_calls(part: ReceiptPart) -> str:
     gone = [data for place, data in calls if place in erased]
     named = [data["call"] for data in gone]
     if named != stated["calls"]:
-        other = sorted({*named} ^ {*stated["calls"]}) or ["order of calls"]
-        raise VerificationFailure(f"{other[0]}: the receipt and the record differ")
-    whole = {each["turn"] for each in stated["turns"] if each["of"] != "text"}
-    repeating = sorted({data["turn"] for data in gone} - whole) if stated["turns"] else []
+        first = min({*named} ^ {*stated["calls"]}, default="order of calls")
+        raise VerificationFailure(f"{first}: the receipt and the record differ")
+    own = {each["turn"] for each in stated["turns"] if each["of"] != "text"}
+    repeating = sorted({data["turn"] for data in gone} - own) if stated["turns"] else []
     if repeating != stated["repeating_turns"]:
         raise VerificationFailure("the receipt states other turns whose replies may repeat words")
-    others = f"{len(calls) - len(named)} had none of them, and are as they were sent"
+    whole = [place for place, _ in calls if place not in {*erased, *part.chain.erased}]
+    others = f"{len(whole)} had none of them, and are as they were sent"
+    other = len(calls) - len(named) - len(whole)
+    others += f"; {other} were erased otherwise" if other else ""
     lost = "" if part.size < stated["ended"] else " and cannot be rebuilt"
     return f"{len(named)} had the words{lost}: {', '.join(named) or 'none'}; {others}"
 
@@ -437,16 +440,19 @@ def read_left_keys(signed: dict[str, Any], left: LeftKeys) -> str:
 
 def check_opened(part: ReceiptPart, left: LeftKeys) -> str:
     """Check that the keys that are left open what the bundle opens, and nothing that is erased."""
-    opened = later = 0
+    begun = [each["data"] for _, each in part.iterate_noted() if each["type"] == ERASURE_TYPE]
+    opened = later = since = 0
     for place, event in part.iterate_noted():
         if "sealed" not in event:
             continue
         runs = list(iterate_runs(event["sealedof"]))
         key = left.derive_box_key(runs)
-        if place in part.chain.erased:
+        if any(has_common_key(event["sealedof"], data["leaves"]) for data in begun):
             some = left.select_runs(runs)
             if key or (some and is_opened(event, left.derive_box_key(some))):
                 raise VerificationFailure(f"event {place}: it opens by the keys that are left")
+        elif place in part.chain.erased:
+            since += key is not None
         elif key is None:
             later += 1
         elif key.hex() != part.box_keys[str(place)]:
@@ -454,6 +460,7 @@ def check_opened(part: ReceiptPart, left: LeftKeys) -> str:
         else:
             opened += 1
     more = f"; {later} have keys that are not in the file" if later else ""
+    more += f"; {since} were erased since then, and these keys open them" if since else ""
     return f"{opened} events, and nothing that is erased{more}"
 
 
@@ -509,7 +516,7 @@ def check_part(part: ReceiptPart, signed: dict[str, Any], left: LeftKeys) -> boo
     sound.append(run_check(f"prompts of {name}", check_calls, part))
     if part.size < part.stated["head"]["sequence"]:
         return all(sound)
-    if part.stated["keys_left"] is None:
+    if not part.list_ended()[-1].get("keys_left"):
         part.unshown.append(f"session {name}: an earlier release did not note what keys are left")
         return all(sound)
     sound.append(run_check(f"keys left of {name}", check_kept, part))

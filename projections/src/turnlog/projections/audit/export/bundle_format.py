@@ -49,7 +49,7 @@ class BundledSession(BaseModel):
     unread: tuple[UndecodableLine, ...] = ()
     """The events that could not be decoded."""
     keys: Annotated[dict[int, str], Field(exclude_if=lambda keys: not keys)] = {}
-    """The key of the box of each sealed event, by its line: it opens that event and no other."""
+    """The key of the box of each sealed event, by its line; those of the same leaves share it."""
 
 
 class BundleManifest(BaseModel):
