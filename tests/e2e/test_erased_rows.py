@@ -25,11 +25,13 @@ MARKER = "qvxonpostgres"
 KEYRING = f"1 {'5e' * 32}\n"
 
 
+PROMPT = "turnlog=# "
+
+
 def read_statements() -> list[str]:
     """Return the statements of the page, which an operator runs in this order."""
-    page = (ROOT / "docs/erasure.md").read_text()
-    block = page.split("```sql\n")[1].split("```")[0]
-    return [line.partition(";")[0] for line in block.splitlines() if line.strip()]
+    lines = (ROOT / "docs/erasure.md").read_text().splitlines()
+    return [line.removeprefix(PROMPT) for line in lines if line.startswith(PROMPT)]
 
 
 async def run_statements(roles: SeparateRoles) -> None:
