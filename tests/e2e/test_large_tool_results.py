@@ -44,7 +44,9 @@ async def large_up(host: ProcessHost) -> AsyncIterator[TurnlogUp]:
     # Five megabytes take a slow machine longer than the 30 s that a call may take by default.
     server = program | {"timeout": 300}
     file.write_text(json.dumps({"mcpServers": {"far": server}}))
-    async with run_turnlog_up(host, variables={"TURNLOG_TOOLS": str(file)}) as up:
+    # No process dies in these tests; a busy machine must not look like one that does.
+    variables = {"TURNLOG_TOOLS": str(file), "TURNLOG_ACK_WAIT": "60"}
+    async with run_turnlog_up(host, variables=variables) as up:
         yield up
 
 

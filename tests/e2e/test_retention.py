@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
-from tests.e2e.test_erased_words import add_turns, erase, run_turns
+from tests.e2e.test_erased_words import SECRET, add_turns, erase, run_turns
 from tests.e2e.test_interrupted_erasures import (
     CALLER,
     StoppedBeforeParts,
@@ -27,6 +28,7 @@ from turnlog.events.content import PlainText
 from turnlog.events.errors import Unavailable
 from turnlog.events.model.redaction_events import ContentErased, ErasedTurn
 from turnlog.events.model.turn_events import TurnSubmitted
+from turnlog.services.erasures import erasure_service
 from turnlog.services.erasures.erasure_service import ErasureService
 from turnlog.services.erasures.erasure_tracing import ErasureTarget
 from turnlog.services.platform.clock import read_clock
@@ -344,3 +346,47 @@ async def test_hold_that_is_placed_once_an_erasure_has_begun_keeps_the_keys(
         await ErasureService(**parts).finish_open_erasures()
     receipts = await sealed_up.service.get_json(f"/v1/sessions/{session}/erasures")
     assert receipts["erasures"][0]["status"] == "erased"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingErasures(ErasureService):
+    """Carries nothing out, as where all of it is held."""
+
+    waiting: list[str]
+    """Sessions that it has looked at."""
+
+    async def finish_erasure(self, tenant: str, session: str, begun: int) -> None:
+        self.waiting.append(session)
+        raise Unavailable("test", f"{tenant} {session} {begun} waits")
+
+
+class NoGuard:
+    """Lets everything be erased."""
+
+    async def require_erasable(
+        self, tenant: str, list_sessions: Callable[[], Awaitable[Sequence[str]]], /
+    ) -> None:
+        """Refuse nothing."""
+
+    async def require_unheld(self, tenant: str, sessions: Sequence[str], /) -> None:
+        """Refuse nothing."""
+
+
+async def test_erasures_that_wait_keep_none_behind_them_waiting(
+    sealed_up: TurnlogUp, provider: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(erasure_service, "ROUND_ERASURES", 1)
+    sessions = [await run_turns(sealed_up, provider, f"{SECRET} {each}") for each in range(3)]
+    # The service itself, which looks for them too, has to leave them.
+    await place_hold(sealed_up, "waits", all_sessions=True)
+    async with open_erasure_parts(sealed_up) as parts:
+        waiting = WaitingErasures(**{**parts, "guard": NoGuard()}, waiting=[])
+        for session in sessions:
+            target = ErasureTarget(tenant=TENANT, session=session)
+            begun = await waiting.begin_erasure(CALLER, target, "request 4711")
+            await require_folded(parts, session, begun)
+        after = await waiting.finish_open_erasures()
+        while after:
+            after = await waiting.finish_open_erasures(after)
+    await release_hold(sealed_up, "waits")
+    assert waiting.waiting == sessions

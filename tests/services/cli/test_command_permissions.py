@@ -50,6 +50,7 @@ WORDS = {
     "redact": ("1", "1", "--reason", "x"),
     "erase": ("1", "--reason", "x"),
     "erase-user": ("ann", "--reason", "x"),
+    "erase-source": ("document:cases/one", "--reason", "x"),
     "segments edit": ("1", "x"),
     "segments import": ("segments.yaml",),
     "what-if": ("--budget", "500"),

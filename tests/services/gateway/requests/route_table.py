@@ -92,6 +92,14 @@ class DocumentedRoute:
             return None
         return _fill_required_fields(content["application/json"]["schema"])
 
+    @property
+    def query(self) -> Mapping[str, str]:
+        """A value for each parameter of the query that is required."""
+        listed = self.operation.get("parameters", [])
+        return {
+            each["name"]: "x" for each in listed if each["in"] == "query" and each.get("required")
+        }
+
     def list_parameters(self, place: str) -> dict[str, Mapping[str, Any]]:
         """Return the parameters in the path, the query or the headers, with their schemas."""
         listed = self.operation.get("parameters", [])

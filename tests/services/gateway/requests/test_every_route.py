@@ -124,6 +124,8 @@ async def send_request(
 ) -> httpx.Response:
     if route.form is not None and "content" not in more:
         more["json"] = route.form
+    if route.query and "?" not in path:
+        more.setdefault("params", route.query)
     return await stand.http.request(route.method, path, **more)
 
 

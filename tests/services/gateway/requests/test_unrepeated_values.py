@@ -96,7 +96,7 @@ def build_odd_requests(secret: str, session: str) -> dict[str, tuple[str, dict[s
         "a parameter": (f"{turns}?{quote(secret)}=1", {}),
         "the value of a parameter": (f"{turns}?wait={quote(secret)}x", {}),
         "a session": (f"/v1/sessions/{quote(secret)}/turns", {}),
-        "a path": (f"{turns}/{quote(secret)}", {}),
+        "a path": (f"{turns}/{quote(secret)}/nowhere", {}),
         "a cursor": (turns, streamed),
         "a media type": (turns, {"Content-Type": f"application/{secret}"}),
         "an encoding": (turns, {"Content-Encoding": secret}),

@@ -53,9 +53,8 @@ from turnlog.services.bundle.verifier import (
 )
 
 MAX_RECEIPT = 64 * 1024 * 1024  # Bytes of a receipt
-LEAVES = (
-    1 << 21
-)  # Keys of a session: 0 is its own, 2t what was submitted with turn t, 2t+1 the rest
+# Keys of a session: 0 is its own, 2t what was submitted with turn t, 2t+1 the rest
+LEAVES = 1 << 21
 RECEIPT_FIELDS = {
     *("format", "noted", "tenant", "session", "erasure", "at", "by", "reason"),
     *("sessions", "kept_elsewhere"),

@@ -287,23 +287,29 @@ class ErasureService:
             yield
 
     async def _go_on(self) -> None:
+        after = 0
         while True:
-            await self.finish_open_erasures()
+            after = await self.finish_open_erasures(after)
             await asyncio.sleep(ROUND_SECONDS)
 
-    async def finish_open_erasures(self) -> None:
-        """Go on with erasures that have not ended; those that cannot go on yet are left."""
+    async def finish_open_erasures(self, after: int = 0) -> int:
+        """Go on with so many erasures that have not ended; those that cannot go on yet are left.
+
+        `after` is where the last look ended, so that none that waits keeps others waiting. Returns
+        where this one has; 0 behind the last erasure.
+        """
         try:
             async with self.store.open_reader() as connection:
-                found = await list_open_erasures(connection, ROUND_ERASURES)
+                found = await list_open_erasures(connection, after, ROUND_ERASURES)
         except TurnlogError:
-            return
-        for tenant, session, begun in found:
+            return after
+        for each in found:
             try:
-                await self.finish_erasure(tenant, session, begun)
+                await self.finish_erasure(each.tenant, each.session, each.begun)
             except TurnlogError as error:
-                place = {"tenant": tenant, "session": session, "begun": begun}
+                place = {"tenant": each.tenant, "session": each.session, "begun": each.begun}
                 _log.warning("erasure-waits", detail=str(error), **place)
+        return found[-1].opened_position if len(found) == ROUND_ERASURES else 0
 
 
 def build_command(

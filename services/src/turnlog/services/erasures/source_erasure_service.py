@@ -133,7 +133,6 @@ class SourceErasureService:
         self, caller: Caller, source: ErasedSource, reason: str
     ) -> Sequence[int]:
         """Begin an erasure; return the sequences of its events."""
-        self._require_keys(caller.tenant)
         repeated = await self._find_command(caller, source.family)
         if repeated:
             return repeated
@@ -147,6 +146,7 @@ class SourceErasureService:
     ) -> Sequence[int]:
         """Append the beginning of an erasure; nothing if the library has moved since the plan."""
         planned = await self.plan_erasure(caller.tenant, source, reason)
+        self._require_keys(caller.tenant)
         decide = create_decision(planned.sequence, planned.begun)
         done = await self.histories[source.family].handle(
             caller.tenant, decide, caller.metadata, caller.command

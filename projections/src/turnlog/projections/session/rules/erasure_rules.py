@@ -19,6 +19,7 @@ from turnlog.events.model.session_events import SessionClosed
 from turnlog.events.registry import KnownEvent
 from turnlog.events.seals.key_tree import LEAF_COUNT, get_text_leaf, get_work_leaf
 from turnlog.events.seals.leaf_sets import format_leaf_runs, format_leaves
+from turnlog.projections.session.fold.settled_turns import build_unknown_turn
 from turnlog.projections.session.rules.admission_rules import require_settled_turn
 from turnlog.projections.session.rules.attempt_events import NewEvents
 from turnlog.projections.session.rules.redaction_rules import (
@@ -49,6 +50,9 @@ def begin_erasure(state: SessionState, command: BeginErasure) -> NewEvents:
 
 def require_erasable(state: SessionState, turns: tuple[ErasedTurn, ...]) -> None:
     """Refuse a session or a turn of which nothing can be erased, or not now."""
+    for each in turns:
+        if each.turn > state.submitted:
+            raise build_unknown_turn(each.turn)
     if state.sealed_under is None:
         detail = "the session is not sealed, so its words are in the log for good"
         fix = "redact them; sessions that are opened with TURNLOG_SEALING=on can be erased"
@@ -59,8 +63,6 @@ def require_erasable(state: SessionState, turns: tuple[ErasedTurn, ...]) -> None
         raise Refused(
             "turn-open", "a turn of the session is open or queued", fix="cancel it, or wait for it"
         )
-    for each in turns:
-        require_settled_turn(state, each.turn)
 
 
 def build_already_erased() -> Refused:

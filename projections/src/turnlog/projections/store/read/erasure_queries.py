@@ -28,17 +28,25 @@ class OpenErasure(NamedTuple):
     session: str
     begun: int
     """Sequence of the event that began it."""
+    opened_position: int
+    """Its place in the order in which sessions were opened."""
 
 
-async def list_open_erasures(connection: AsyncConnection, most: int) -> Sequence[OpenErasure]:
-    """Return erasures of all tenants that have not ended, the oldest sessions first."""
+async def list_open_erasures(
+    connection: AsyncConnection, after: int, most: int
+) -> Sequence[OpenErasure]:
+    """Return erasures of all tenants that have not ended, the oldest sessions first.
+
+    `after` is a place in that order.
+    """
     active = await read_active_position(connection)
     if active is None:
         return ()
     rows = SESSIONS.c
     query = (
-        select(rows.tenant, rows.session, rows.erasing)
+        select(rows.tenant, rows.session, rows.erasing, rows.opened_position)
         .where(rows.build == active.build, rows.erasing.is_not(None))
+        .where(rows.opened_position > after)
         .order_by(rows.opened_position)
         .limit(most)
     )
