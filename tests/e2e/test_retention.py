@@ -380,7 +380,8 @@ async def test_erasures_that_wait_keep_none_behind_them_waiting(
     # The service itself, which looks for them too, has to leave them.
     await place_hold(sealed_up, "waits", all_sessions=True)
     async with open_erasure_parts(sealed_up) as parts:
-        waiting = WaitingErasures(**{**parts, "guard": NoGuard()}, waiting=[])
+        parts["guard"] = NoGuard()
+        waiting = WaitingErasures(**parts, waiting=[])
         for session in sessions:
             target = ErasureTarget(tenant=TENANT, session=session)
             begun = await waiting.begin_erasure(CALLER, target, "request 4711")
