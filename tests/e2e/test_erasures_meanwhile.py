@@ -83,6 +83,7 @@ async def test_fork_with_an_open_turn_is_waited_for(
     sealed_up: TurnlogUp, provider: OpenAIServer
 ) -> None:
     service = sealed_up.service
+    provider.clear_exchanges()  # Nor is anything queued that another test has left.
     session = await run_turns(sealed_up, provider, f"{SECRET} one")
     end = (await service.get_json(f"/v1/sessions/{session}"))["sequence"]
     forked = await service.http.post(f"/v1/sessions/{session}/fork", json={"at": end})
