@@ -50,6 +50,15 @@ async def host(
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def sealed_up(host: ProcessHost) -> AsyncIterator[TurnlogUp]:
+    """The whole service in one process, which seals; its keyring is in its data directory."""
+    # A picture has 85 tokens with this model, and 8,500 with that of other tests.
+    variables = {"TURNLOG_SEALING": "on", "TURNLOG_MODEL": "openai/heron"}
+    async with run_turnlog_up(host, variables=variables) as running:
+        yield running
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def separate(
     provider: OpenAIServer,
     postgres_server: PostgresServer,

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from tests.e2e.test_sealed_library import (
     GAME,
@@ -57,13 +56,6 @@ QUESTION = "Who keeps the tide table of the harbour?"
 ERASURES = "/v1/erasures/sources"
 
 CALLER = Caller(tenant=TENANT, metadata=CommandMetadata("operator"))
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def sealed_up(host: ProcessHost) -> AsyncIterator[TurnlogUp]:
-    variables = {"TURNLOG_SEALING": "on", "TURNLOG_MODEL": "openai/heron"}
-    async with run_turnlog_up(host, variables=variables) as up:
-        yield up
 
 
 async def erase(up: TurnlogUp, source: str, **form: object) -> dict[str, Any]:

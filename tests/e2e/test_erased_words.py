@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from tests.agent_programs.agent_service import answer_with_text
 from tests.e2e.test_sealed_sessions import (
@@ -20,8 +18,7 @@ from tests.e2e.test_sealed_sessions import (
     run_verifier,
 )
 from tests.services.media.media_samples import PNG
-from tests.support.processes.process_host import ProcessHost
-from tests.support.processes.turnlog_up import TurnlogUp, run_turnlog_up
+from tests.support.processes.turnlog_up import TurnlogUp
 from tests.support.servers.openai_server import OpenAIServer
 from turnlog.services.bundle.bundle_unpacking import unpack_bundle
 
@@ -31,14 +28,6 @@ pytestmark = [
 ]
 
 SECRET = "qvxsecret"
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def sealed_up(host: ProcessHost) -> AsyncIterator[TurnlogUp]:
-    async with run_turnlog_up(
-        host, variables={"TURNLOG_SEALING": "on", "TURNLOG_MODEL": "openai/heron"}
-    ) as up:
-        yield up
 
 
 async def run_turns(up: TurnlogUp, provider: OpenAIServer, *texts: str) -> str:

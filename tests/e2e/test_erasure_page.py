@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 import pytest_asyncio
 
@@ -11,8 +9,7 @@ from tests.agent_programs.audit.test_page_actions import DIALOG, confirm, open_d
 from tests.e2e.axe_checks import list_violations, load_axe
 from tests.e2e.browser import CHROMIUM, Browser, build_input_script, build_texts_script
 from tests.e2e.test_erased_words import SECRET, run_turns
-from tests.support.processes.process_host import ProcessHost
-from tests.support.processes.turnlog_up import TurnlogUp, run_turnlog_up
+from tests.support.processes.turnlog_up import TurnlogUp
 from tests.support.servers.openai_server import OpenAIServer
 
 pytestmark = [
@@ -22,12 +19,6 @@ pytestmark = [
 ]
 
 PREVIEW = f"{DIALOG}?.querySelector('.preview').textContent"
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def sealed_up(host: ProcessHost) -> AsyncIterator[TurnlogUp]:
-    async with run_turnlog_up(host, variables={"TURNLOG_SEALING": "on"}) as up:
-        yield up
 
 
 @pytest_asyncio.fixture(loop_scope="session")

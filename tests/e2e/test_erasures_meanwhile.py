@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from tests.e2e.test_erased_words import SECRET, add_turns, erase, run_turns
 from tests.e2e.test_sealed_sessions import list_files_with
-from tests.support.processes.process_host import ProcessHost, run_turnlog
-from tests.support.processes.turnlog_up import TurnlogUp, read_keyring, run_turnlog_up
+from tests.support.processes.process_host import run_turnlog
+from tests.support.processes.turnlog_up import TurnlogUp, read_keyring
 from tests.support.servers.model_behaviours import ModelAnswer
 from tests.support.servers.openai_server import OpenAIServer
 from turnlog.events.envelope import RecordedEvent
@@ -24,14 +22,6 @@ pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
     pytest.mark.slow("a service starts"),
 ]
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def sealed_up(host: ProcessHost) -> AsyncIterator[TurnlogUp]:
-    async with run_turnlog_up(
-        host, variables={"TURNLOG_SEALING": "on", "TURNLOG_MODEL": "openai/heron"}
-    ) as up:
-        yield up
 
 
 def read_nats_url(up: TurnlogUp) -> str:

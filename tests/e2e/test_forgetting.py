@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 from base64 import b64encode
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,8 @@ import pytest_asyncio
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tests.e2e.test_erased_words import SECRET, add_turns, erase, run_turns
-from tests.support.processes.process_host import ProcessHost, run_turnlog
-from tests.support.processes.turnlog_up import TurnlogUp, run_turnlog_up
+from tests.support.processes.process_host import run_turnlog
+from tests.support.processes.turnlog_up import TurnlogUp
 from tests.support.servers.openai_server import OpenAIServer
 from turnlog.events.content import compute_digest, encode_canonical
 from turnlog.services.audit.checkpoint_signatures import load_or_create_key, sign_bytes
@@ -88,13 +88,6 @@ class ForgottenTurn:
     def check(self, *words: str) -> int:
         places = (self.folder / "bundle", self.folder / "receipt.json")
         return verify_forgetting([*words, *map(str, places)])
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def sealed_up(host: ProcessHost) -> AsyncIterator[TurnlogUp]:
-    variables = {"TURNLOG_SEALING": "on", "TURNLOG_MODEL": "openai/heron"}
-    async with run_turnlog_up(host, variables=variables) as up:
-        yield up
 
 
 async def run_command(up: TurnlogUp, *words: str) -> str:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from tests.e2e.test_erased_words import SECRET, run_turns
 from tests.support.processes.live_service import TENANT
-from tests.support.processes.process_host import ProcessHost
-from tests.support.processes.turnlog_up import TurnlogUp, run_turnlog_up
+from tests.support.processes.turnlog_up import TurnlogUp
 from tests.support.servers.openai_server import OpenAIServer
 from turnlog.events.errors import Unavailable
 from turnlog.events.model.redaction_events import ErasedTurn
@@ -41,12 +39,6 @@ pytestmark = [
 ]
 
 CALLER = Caller(tenant=TENANT, metadata=CommandMetadata("operator"))
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def sealed_up(host: ProcessHost) -> AsyncIterator[TurnlogUp]:
-    async with run_turnlog_up(host, variables={"TURNLOG_SEALING": "on"}) as up:
-        yield up
 
 
 class StoppedBeforeParts(ErasureService):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from tests.e2e.test_erased_words import SECRET, add_turns, erase, run_turns
 from tests.e2e.test_interrupted_erasures import (
@@ -20,8 +19,7 @@ from tests.e2e.test_interrupted_erasures import (
     require_folded,
 )
 from tests.support.processes.live_service import TENANT
-from tests.support.processes.process_host import ProcessHost
-from tests.support.processes.turnlog_up import TurnlogUp, run_turnlog_up
+from tests.support.processes.turnlog_up import TurnlogUp
 from tests.support.servers.openai_server import OpenAIServer
 from turnlog.contract.installation.retention_payloads import DueSessions
 from turnlog.events.content import PlainText
@@ -41,12 +39,6 @@ pytestmark = [
 ]
 
 LAW = "Commercial Code, section 257"
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def sealed_up(host: ProcessHost) -> AsyncIterator[TurnlogUp]:
-    async with run_turnlog_up(host, variables={"TURNLOG_SEALING": "on"}) as up:
-        yield up
 
 
 async def set_policy(up: TurnlogUp, name: str, **form: object) -> dict[str, Any]:

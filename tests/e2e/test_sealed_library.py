@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from tests.agent_programs.agent_service import answer_with_text
 from tests.e2e.test_sealed_sessions import check_bundle, list_files_with, require_verified
-from tests.support.processes.process_host import ProcessHost
-from tests.support.processes.turnlog_up import TurnlogUp, run_turnlog_up
+from tests.support.processes.turnlog_up import TurnlogUp
 from tests.support.servers.openai_server import OpenAIServer
 
 pytestmark = [
@@ -24,13 +21,6 @@ MARKER = "qvxlibrary"
 """What every text of the library has in it, and no text of a session."""
 
 GAME = {"entry_point": "ep.quay", "world": "world.shoals", "ruleset": "ruleset.plain"}
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def sealed_up(host: ProcessHost) -> AsyncIterator[TurnlogUp]:
-    variables = {"TURNLOG_SEALING": "on", "TURNLOG_MODEL": "openai/heron"}
-    async with run_turnlog_up(host, variables=variables) as up:
-        yield up
 
 
 async def send(up: TurnlogUp, method: str, path: str, body: object = None) -> dict[str, Any]:

@@ -9,13 +9,9 @@ from typing import Any
 from turnlog.client import operations
 from turnlog.client.async_connection import AsyncServiceConnection
 from turnlog.contract.call_payloads import CallProofView, ToolResultView
+from turnlog.contract.erasures.erasure_payloads import ErasureList, ErasureProof, ErasureReceipt
 from turnlog.contract.memory_payloads import ExclusionPreviewView, ForecastView
-from turnlog.contract.session_payloads import (
-    ErasureList,
-    ErasureProof,
-    ErasureReceipt,
-    SessionView,
-)
+from turnlog.contract.session_payloads import SessionView
 from turnlog.contract.turn_payloads import (
     ApprovalResult,
     CloseResult,

@@ -23,16 +23,9 @@ from turnlog.client.session_filters import SessionFilters
 from turnlog.contract import api_paths
 from turnlog.contract.api_paths import format_path
 from turnlog.contract.call_payloads import CallProofView, ToolResultView
+from turnlog.contract.erasures.erasure_payloads import ErasureList, ErasureProof, ErasureReceipt
 from turnlog.contract.memory_payloads import ExclusionPreviewView, ForecastView
-from turnlog.contract.session_payloads import (
-    ErasureList,
-    ErasureProof,
-    ErasureReceipt,
-    ForkedSession,
-    OpenedSession,
-    SessionPage,
-    SessionView,
-)
+from turnlog.contract.session_payloads import ForkedSession, OpenedSession, SessionPage, SessionView
 from turnlog.contract.turn_payloads import (
     ApprovalResult,
     CloseResult,

@@ -16,6 +16,8 @@ import httpx
 from turnlog.client.operations import ClientOperation, build_command, build_read
 from turnlog.contract import api_paths
 from turnlog.contract.api_paths import format_path
+from turnlog.contract.erasures.erasure_payloads import UserErasure
+from turnlog.contract.erasures.source_erasure_payloads import SourceErasure, SourceErasureList
 from turnlog.contract.installation.read_payloads import ReadPage
 from turnlog.contract.knowledge_payloads import (
     CollectionList,
@@ -31,10 +33,9 @@ from turnlog.contract.override_payloads import (
     OverrideRemovalResult,
     OverrideTextView,
 )
-from turnlog.contract.session_payloads import UserErasure
 from turnlog.contract.turn_payloads import ApprovalPage, StoredBlobView
 from turnlog.contract.usage_payloads import MediaLimitView, QuotaPage, QuotaView, UsageReport
-from turnlog.contract.use_payloads import SourceErasure, SourceErasureList, UsePage
+from turnlog.contract.use_payloads import UsePage
 
 UNSPECIFIED_TYPE: Final = "application/octet-stream"
 """The media type of bytes whose type the service finds out."""

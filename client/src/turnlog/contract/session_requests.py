@@ -27,7 +27,6 @@ from turnlog.contract.request_values import (
 )
 from turnlog.contract.value_names import (
     ApprovalDecision,
-    ErasedPart,
     FeedbackVote,
     RedactedPart,
     ShareAccess,
@@ -259,39 +258,6 @@ class RedactTurnRequest(RequestModel):
         list[RedactedSpanInput] | None, ADDED_FIELD, Field(min_length=1, max_length=1_000)
     ] = None
     """Only these parts of the text as it stands now."""
-
-
-class EraseRequest(RequestModel):
-    """Erases all words of a session, or something of one turn, for good."""
-
-    turn: TurnNumber | None = None
-    """The number of the turn; without one all words of the session are erased, and it is closed."""
-    of: ErasedPart = "turn"
-    """What of the turn: the `text` that was submitted with it, the `work` that came of it, or both.
-    """
-    with_replies: bool = False
-    """Whether what came of later turns whose prompts had the words is erased too: it may repeat
-    them.
-    """
-    reason: CommandReason
-    """The reason, recorded for good and never sealed: name no person."""
-    dry_run: bool = False
-    """Only says what would be erased."""
-
-
-class EraseUserRequest(RequestModel):
-    """Erases what a user said, in all sessions."""
-
-    user: Annotated[str, Field(pattern=USER_NAME_PATTERN)]
-    """The user: sessions of this user are erased as a whole, and turns that this user asked in
-    sessions of others.
-    """
-    with_replies: bool = False
-    """Whether what came of other turns whose prompts had the words is erased too."""
-    reason: CommandReason
-    """The reason, recorded for good and never sealed: name no person."""
-    dry_run: bool = False
-    """Only says what would be erased."""
 
 
 class DecideApprovalRequest(RequestModel):

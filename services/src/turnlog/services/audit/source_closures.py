@@ -29,10 +29,9 @@ async def load_source_erasures(
         last = await library.read_last_event(tenant, family)
         if last is not None:
             events = await library.read_events_by_leaf(tenant, family, ERASURE_LEAF, last.head)
+            begun = [(each, list_begun_runs(each)) for each in events]
             found += [
-                each
-                for each in events
-                if any(has_common_leaf(list_begun_runs(each), runs) for runs in reached)
+                each for each, gone in begun if any(has_common_leaf(gone, runs) for runs in reached)
             ]
     return found
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from turnlog.contract.session_payloads import (
+from turnlog.contract.erasures.erasure_payloads import (
     ChainPlace,
     ErasedSessionView,
     ErasureProof,

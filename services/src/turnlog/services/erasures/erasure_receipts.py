@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from turnlog.contract.session_payloads import (
+from turnlog.contract.erasures.erasure_payloads import (
     ErasedSessionView,
     ErasedTurnView,
     ErasureReceipt,

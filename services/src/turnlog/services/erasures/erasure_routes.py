@@ -8,26 +8,23 @@ from fastapi import APIRouter, Depends, Path, Query, Request
 from pydantic import BaseModel, ConfigDict
 
 from turnlog.contract import api_paths
-from turnlog.contract.request_values import CommandReason
-from turnlog.contract.session_payloads import (
+from turnlog.contract.erasures.erasure_payloads import (
     ErasureList,
     ErasureProof,
     ErasureReceipt,
     UserErasure,
 )
-from turnlog.contract.session_requests import (
+from turnlog.contract.erasures.erasure_requests import (
     EraseRequest,
+    EraseSourceRequest,
     EraseUserRequest,
 )
-from turnlog.contract.use_payloads import (
-    EraseSourceRequest,
-    SourceErasure,
-    SourceErasureList,
-)
+from turnlog.contract.erasures.source_erasure_payloads import SourceErasure, SourceErasureList
+from turnlog.contract.request_values import CommandReason
 from turnlog.contract.value_names import ErasedPart
 from turnlog.projections.blueprint.storable_json import MAX_INT
 from turnlog.services.erasures.erasure_use_cases import ErasureUseCases
-from turnlog.services.erasures.source_erasure_receipts import SourceErasureUseCases
+from turnlog.services.erasures.source_erasure_use_cases import SourceErasureUseCases
 from turnlog.services.http.request_checks import TurnPath
 from turnlog.services.http.request_identity import CallerIdentity
 from turnlog.services.http.request_tenant import RequestTenant

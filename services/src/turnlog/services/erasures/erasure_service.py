@@ -8,7 +8,6 @@ may be repeated, so whoever finds an erasure that has not ended goes on from its
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -16,7 +15,6 @@ from typing import Final
 
 import structlog
 
-from turnlog.events.async_tasks import run_tasks
 from turnlog.events.errors import Corrupt, KeyringMissing, TurnlogError, Unavailable
 from turnlog.events.model.redaction_events import (
     ContentErased,
@@ -36,6 +34,7 @@ from turnlog.projections.store.write.batch_apply import rebuild_session
 from turnlog.services.command_handling.callers import Caller
 from turnlog.services.command_handling.idempotent_commands import CommandMetadata
 from turnlog.services.erasures.erasure_guard import ErasureGuard
+from turnlog.services.erasures.erasure_rounds import repeat_rounds
 from turnlog.services.erasures.erasure_tracing import (
     ErasureTarget,
     ErasureTracing,
@@ -49,9 +48,6 @@ ERASED_WORDS: Final = "[erased]"
 
 FOLD_SECONDS: Final = 30.0
 """Seconds that the read models get to know every fork of a session."""
-
-ROUND_SECONDS: Final = 15.0
-"""Seconds between two looks for erasures that have not ended."""
 
 ROUND_ERASURES: Final = 100
 """Erasures that one look goes on with."""
@@ -283,14 +279,14 @@ class ErasureService:
     @asynccontextmanager
     async def run_rounds(self) -> AsyncGenerator[None]:
         """Go on with erasures that have not ended, of any process, while the body runs."""
-        async with run_tasks(self._go_on()):
-            yield
-
-    async def _go_on(self) -> None:
         after = 0
-        while True:
+
+        async def go_on() -> None:
+            nonlocal after
             after = await self.finish_open_erasures(after)
-            await asyncio.sleep(ROUND_SECONDS)
+
+        async with repeat_rounds(go_on):
+            yield
 
     async def finish_open_erasures(self, after: int = 0) -> int:
         """Go on with so many erasures that have not ended; those that cannot go on yet are left.

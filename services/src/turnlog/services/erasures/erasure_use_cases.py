@@ -5,18 +5,19 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 
-from turnlog.contract.session_payloads import (
+from turnlog.contract.erasures.erasure_payloads import (
     ErasureList,
     ErasureProof,
     ErasureReceipt,
     SkippedSession,
     UserErasure,
 )
-from turnlog.contract.session_requests import EraseRequest, EraseUserRequest
-from turnlog.contract.use_payloads import (
+from turnlog.contract.erasures.erasure_requests import (
+    EraseRequest,
     EraseSourceRequest,
-    SourceErasureReceipt,
+    EraseUserRequest,
 )
+from turnlog.contract.erasures.source_erasure_payloads import SourceErasureReceipt
 from turnlog.events.errors import Refused, Unavailable
 from turnlog.events.model.redaction_events import ErasedTurn, ErasureBegun
 from turnlog.projections.store.read.erasure_queries import list_sessions_of_user
@@ -26,7 +27,7 @@ from turnlog.services.erasures.erasure_proofs import ErasureProofs
 from turnlog.services.erasures.erasure_receipts import ErasureReceipts
 from turnlog.services.erasures.erasure_service import ErasureService
 from turnlog.services.erasures.erasure_tracing import ErasureTarget, list_turns_of_user
-from turnlog.services.erasures.source_erasure_receipts import SourceErasureUseCases
+from turnlog.services.erasures.source_erasure_use_cases import SourceErasureUseCases
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The use cases of erasures in the library, and their receipts.
+"""Receipts of erasures in the library.
 
 A receipt is made from the log each time. Its checking pass reads the keys anew, and tries to open
 every event that is under one of those that are gone: of the library, and of the sessions that had
@@ -8,30 +8,19 @@ the text in a prompt or a retrieval.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from turnlog.contract.use_payloads import (
-    EraseSourceRequest,
+from turnlog.contract.erasures.source_erasure_payloads import (
     ReachedSessionView,
-    SourceErasure,
-    SourceErasureList,
     SourceErasureReceipt,
 )
 from turnlog.contract.value_names import ErasureStatus
 from turnlog.events.codec import decode_library_event
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.errors import Refused, Unavailable
 from turnlog.events.model.redaction_events import SourceErased, SourceErasureBegun
 from turnlog.events.seals.leaf_sets import parse_leaf_runs
 from turnlog.projections.audit.record.erasure_reach import find_reach, is_closed, is_under
-from turnlog.projections.library.source_erasures import (
-    ERASABLE_FAMILIES,
-    parse_erased_source,
-)
-from turnlog.services.command_handling.callers import Caller
-from turnlog.services.command_handling.row_waits import RowWaits
 from turnlog.services.erasures.erasure_receipts import KEPT_ELSEWHERE
 from turnlog.services.erasures.source_erasure_service import SourceErasureService, find_end
 from turnlog.services.sessions.command_handler import CommandHandler
@@ -45,45 +34,16 @@ KEPT_OF_SOURCES: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SourceErasureUseCases:
-    """Handles requests for erasures in the library."""
+class SourceErasureReceipts:
+    """Makes receipts of erasures in the library."""
 
     service: SourceErasureService
     command_handler: CommandHandler
-    row_waits: RowWaits
 
-    async def erase(self, caller: Caller, request: EraseSourceRequest) -> SourceErasure:
-        """Erase what a request names, and return the receipts; only the plan with `dry_run`."""
-        source = parse_erased_source(request.source)
-        await self._require_rows(caller.tenant)
-        if request.dry_run:
-            plan = await self.service.plan_erasure(caller.tenant, source, request.reason)
-            receipts = [
-                await self._build_receipt(caller.tenant, source.family, plan.events, each)
-                for each in plan.begun
-            ]
-            return SourceErasure(source=source.name, receipts=tuple(receipts))
-        begun = await self.service.begin_erasure(caller, source, request.reason)
-        for each in begun:
-            with suppress(Refused, Unavailable):  # The receipt says what waits.
-                await self.service.finish_erasure(caller.tenant, source.family, each)
-        return SourceErasure(
-            source=source.name,
-            receipts=tuple(await self._list_receipts(caller.tenant, source.family, begun)),
-        )
-
-    async def list_erasures(self, tenant: str) -> SourceErasureList:
-        """Return the receipts of all erasures in the library, after a checking pass."""
-        await self._require_rows(tenant)
-        found = list[SourceErasureReceipt]()
-        for family in ERASABLE_FAMILIES:
-            if await self.service.list_erasures(tenant, family):
-                found += await self._list_receipts(tenant, family)
-        return SourceErasureList(receipts=tuple(found))
-
-    async def _list_receipts(
+    async def list_receipts(
         self, tenant: str, family: str, only: Iterable[int] | None = None
     ) -> list[SourceErasureReceipt]:
+        """Return the receipts of a family's erasures, or only of those begun by some events."""
         events = await self.service.read_anew(tenant, family)
         wanted = None if only is None else frozenset(only)
         receipts = list[SourceErasureReceipt]()
@@ -93,13 +53,13 @@ class SourceErasureUseCases:
                 wanted is None or recorded.sequence in wanted
             ):
                 receipts.append(
-                    await self._build_receipt(
+                    await self.build_receipt(
                         tenant=tenant, family=family, events=events, event=event, recorded=recorded
                     )
                 )
         return receipts
 
-    async def _build_receipt(
+    async def build_receipt(
         self,
         tenant: str,
         family: str,
@@ -123,6 +83,7 @@ class SourceErasureUseCases:
             source=event.source,
             erasure=recorded.sequence if recorded else None,
             ended=end.sequence if end else None,
+            ended_at=end.envelope.time if end else None,
             at=recorded.envelope.time if recorded else None,
             by=recorded.envelope.actor if recorded else None,
             reason=event.reason,
@@ -168,7 +129,3 @@ class SourceErasureUseCases:
             repeating_turns=found.turns,
             left=tuple(left) if is_done else (),
         )
-
-    async def _require_rows(self, tenant: str) -> None:
-        if await self.row_waits.measure_remaining_lag(self.command_handler.log, tenant):
-            raise Unavailable("read models", "they are behind, and know not every session")

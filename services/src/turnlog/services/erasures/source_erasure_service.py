@@ -8,7 +8,6 @@ repeated, so whoever finds an erasure that has not ended goes on from its beginn
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -18,7 +17,6 @@ from typing import Any, Final
 import structlog
 
 from turnlog.events import codec
-from turnlog.events.async_tasks import run_tasks
 from turnlog.events.codec import decode_library_event
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Conflict, Corrupt, KeyringMissing, TurnlogError, Unavailable
@@ -49,12 +47,10 @@ from turnlog.services.command_handling.idempotent_commands import (
 )
 from turnlog.services.command_handling.tenant_histories import TenantHistory
 from turnlog.services.erasures.erasure_guard import ErasureGuard
+from turnlog.services.erasures.erasure_rounds import repeat_rounds
 
 FOLD_SECONDS: Final = 30.0
 """Seconds that the rows of the library get to follow the beginning of an erasure."""
-
-ROUND_SECONDS: Final = 15.0
-"""Seconds between two looks for erasures that have not ended."""
 
 MAX_PLANS: Final = 8
 """How often an erasure is planned anew because somebody else changed the library meanwhile."""
@@ -247,13 +243,8 @@ class SourceErasureService:
         if self.keys is None:  # Nothing is sealed.
             yield
             return
-        async with run_tasks(self._go_on()):
+        async with repeat_rounds(self.finish_open_erasures):
             yield
-
-    async def _go_on(self) -> None:
-        while True:
-            await self.finish_open_erasures()
-            await asyncio.sleep(ROUND_SECONDS)
 
     async def finish_open_erasures(self) -> None:
         """Go on with erasures that have not ended; those that cannot go on yet are left."""

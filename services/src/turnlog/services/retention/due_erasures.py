@@ -22,7 +22,6 @@ from turnlog.contract.installation.retention_payloads import (
     DueSessionView,
     RetentionOutcome,
 )
-from turnlog.events.async_tasks import run_tasks
 from turnlog.events.codec import format_rfc3339
 from turnlog.events.errors import Corrupt, Refused, TurnlogError
 from turnlog.projections.retention.retention_rules import (
@@ -39,13 +38,11 @@ from turnlog.projections.store.read.erasure_queries import (
 )
 from turnlog.services.command_handling.callers import Caller
 from turnlog.services.command_handling.idempotent_commands import CommandMetadata
+from turnlog.services.erasures.erasure_rounds import repeat_rounds
 from turnlog.services.erasures.erasure_service import ErasureService
 from turnlog.services.erasures.erasure_tracing import ErasureTarget
 from turnlog.services.retention.retention_forms import format_age
 from turnlog.services.retention.retention_guard import RetentionGuard
-
-ROUND_SECONDS: Final = 15.0
-"""Seconds between two rounds."""
 
 ROUND_ROWS: Final = 1_000
 """Sessions of a tenant that a round looks at."""
@@ -108,17 +105,15 @@ class DueErasures:
     @asynccontextmanager
     async def run_rounds(self) -> AsyncGenerator[None]:
         """Erase what is due, of all tenants, while the body runs."""
-        async with run_tasks(self._go_on()):
+        async with repeat_rounds(self._run_scheduled_rounds):
             yield
 
-    async def _go_on(self) -> None:
-        while True:
-            try:
-                for tenant in await self.guard.service.list_tenants():
-                    await self._run_scheduled_round(tenant)
-            except TurnlogError as error:
-                _log.warning("retention-waits", detail=str(error))
-            await asyncio.sleep(ROUND_SECONDS)
+    async def _run_scheduled_rounds(self) -> None:
+        try:
+            for tenant in await self.guard.service.list_tenants():
+                await self._run_scheduled_round(tenant)
+        except TurnlogError as error:
+            _log.warning("retention-waits", detail=str(error))
 
     async def _run_scheduled_round(self, tenant: str) -> None:
         try:

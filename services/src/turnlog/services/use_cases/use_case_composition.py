@@ -25,8 +25,9 @@ from turnlog.services.blueprints.blueprint_use_cases import BlueprintUseCases
 from turnlog.services.command_handling.row_waits import RowWaits
 from turnlog.services.erasures.erasure_service import ErasureService
 from turnlog.services.erasures.erasure_use_cases import ErasureUseCases
-from turnlog.services.erasures.source_erasure_receipts import SourceErasureUseCases
+from turnlog.services.erasures.source_erasure_receipts import SourceErasureReceipts
 from turnlog.services.erasures.source_erasure_service import SourceErasureService
+from turnlog.services.erasures.source_erasure_use_cases import SourceErasureUseCases
 from turnlog.services.identity.access_key_service import AccessKeyService
 from turnlog.services.identity.browser_tokens import BrowserTokens
 from turnlog.services.identity.tenant_service import TenantService
@@ -330,9 +331,8 @@ class _UseCaseBuilder:
             projection_signal=parts.projection_signal,
             guard=self.retention_guard,
         )
-        return SourceErasureUseCases(
-            service=service, command_handler=self.handler, row_waits=self.row_waits
-        )
+        receipts = SourceErasureReceipts(service=service, command_handler=self.handler)
+        return SourceErasureUseCases(receipts, self.row_waits)
 
     def _build_retention(self) -> RetentionUseCases:
         return RetentionUseCases(

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
-from turnlog.events.content import KEYED_DIGEST, Digest, compute_digest
+from turnlog.events.content import KEYED_DIGEST, Digest, compute_digest, is_keyed
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.child_events import (
     ChildOutcome,
@@ -249,7 +249,7 @@ def _is_reply(digest: Digest | None, turn: ChildTurn) -> bool:
 
     A keyed one is that of a sealed text, with which no other digest can be compared.
     """
-    if digest and digest.startswith(KEYED_DIGEST):
+    if digest and is_keyed(digest):
         return bool(turn.replied)
     return digest in turn.replied
 
@@ -267,7 +267,7 @@ def _find_request_difference(claim: ChildClaim, turn: ChildTurn) -> str:
 
 
 def _identify_input(handed: ParentInput) -> tuple[str, int, int, Digest]:
-    if handed.digest.startswith(KEYED_DIGEST):
+    if is_keyed(handed.digest):
         return _identify_sealed_input(handed)
     return handed.name, handed.turn, handed.sequence, handed.digest
 

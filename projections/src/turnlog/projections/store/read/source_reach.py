@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import or_, select
+from sqlalchemy import false, or_, select
 
 from turnlog.events.content import Digest
 from turnlog.projections.store.async_engine import AsyncConnection
@@ -35,9 +35,9 @@ async def list_reached_sessions(
         taken.collection == reach.collection,
         taken.entry.in_(reach.entries),
     )
+    is_segment = sources.lookup == f"segment:{reach.segment}" if reach.segment else false()
     included = select(sources.session).where(
-        match_tenant(PROMPT_SOURCES, tenant),
-        or_(sources.lookup == f"segment:{reach.segment}", sources.digest.in_(reach.digests)),
+        match_tenant(PROMPT_SOURCES, tenant), or_(is_segment, sources.digest.in_(reach.digests))
     )
     found = await connection.scalars(retrieved.union(included))
     return sorted(found.all())

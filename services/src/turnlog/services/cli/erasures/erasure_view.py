@@ -8,7 +8,7 @@ from typing import Final
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from turnlog.contract.session_payloads import (
+from turnlog.contract.erasures.erasure_payloads import (
     ErasedSessionView,
     ErasureList,
     ErasureReceipt,
@@ -67,19 +67,25 @@ def _render_session(reached: ErasedSessionView, way: str) -> Iterator[Text]:
         f"{format_count(len(reached.calls), 'prompt')}: {join_values(reached.calls) or 'none'}"
     )
     if reached.repeating_turns:
-        turns = join_values(reached.repeating_turns)
-        is_one = len(reached.repeating_turns) == 1
-        who = f"the reply of turn {turns} stays" if is_one else f"the replies of turns {turns} stay"
-        yield Text(f"  {who}, and may repeat it: {way}", WARNING)
+        yield Text(f"  {describe_repeating(reached.repeating_turns)}: {way}", WARNING)
     if reached.left:
         yield Text(f"  still open: events {join_values(reached.left)}", BAD)
     if reached.generation and reached.ended_at:
-        before = format_date_time(reached.ended_at)
-        yield Text(
-            f"  a back-up of its keys from before {before} opens until generation "
-            f"{reached.generation} is retired",
-            MUTED,
-        )
+        yield Text(f"  {describe_back_ups(reached.generation, reached.ended_at)}", MUTED)
+
+
+def describe_repeating(turns: Sequence[int]) -> str:
+    """Say whose replies stay although their prompts had the words."""
+    listed = join_values(turns)
+    is_one = len(turns) == 1
+    what = f"the reply of turn {listed} stays" if is_one else f"the replies of turns {listed} stay"
+    return f"{what}, and may repeat it"
+
+
+def describe_back_ups(generation: int, ended_at: str) -> str:
+    """Say which back-ups of the keys still open, and until when."""
+    copies = f"a back-up of its keys from before {format_date_time(ended_at)}"
+    return f"{copies} opens until generation {generation} is retired"
 
 
 def join_values(values: Sequence[object]) -> str:

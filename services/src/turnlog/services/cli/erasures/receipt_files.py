@@ -20,7 +20,7 @@ from pydantic import BaseModel, Field, JsonValue
 from rich.text import Text
 
 from turnlog.client import operations
-from turnlog.contract.session_payloads import ErasureProof
+from turnlog.contract.erasures.erasure_payloads import ErasureProof
 from turnlog.events.codec import format_rfc3339
 from turnlog.events.content import encode_canonical
 from turnlog.events.errors import Corrupt, Refused

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from turnlog.contract.session_payloads import UserErasure
-from turnlog.contract.use_payloads import (
+from turnlog.contract.erasures.erasure_payloads import UserErasure
+from turnlog.contract.erasures.source_erasure_payloads import (
     ReachedSessionView,
     SourceErasure,
     SourceErasureList,
@@ -16,6 +16,8 @@ from turnlog.contract.use_payloads import (
 )
 from turnlog.services.cli.erasures.erasure_view import (
     STATUS_TEXTS,
+    describe_back_ups,
+    describe_repeating,
     join_values,
     render_receipt,
 )
@@ -63,9 +65,8 @@ def render_source_receipt(receipt: SourceErasureReceipt) -> RenderableType:
         lines.append(Text(f"  still open: events {join_values(receipt.left)}", BAD))
     for each in receipt.sessions:
         lines += _render_session(each)
-    if receipt.generation:
-        until = f"until generation {receipt.generation} is retired"
-        lines.append(Text(f"a back-up of its keys opens {until}", MUTED))
+    if receipt.generation and receipt.ended_at:
+        lines.append(Text(describe_back_ups(receipt.generation, receipt.ended_at), MUTED))
     if receipt.status != "planned":
         lines.append(Text("not reached from here:", MUTED))
         lines += [Text(f"  {each}", MUTED) for each in receipt.kept_elsewhere]
@@ -76,7 +77,6 @@ def _render_session(reached: ReachedSessionView) -> Iterator[Text]:
     prompts = format_count(len(reached.calls), "prompt")
     yield Text(f"  {reached.session} · {prompts}: {join_values(reached.calls) or 'none'}")
     if reached.repeating_turns:
-        turns = join_values(reached.repeating_turns)
-        yield Text(f"    the replies of turns {turns} stay, and may repeat it", WARNING)
+        yield Text(f"    {describe_repeating(reached.repeating_turns)}", WARNING)
     if reached.left:
         yield Text(f"    still open: events {join_values(reached.left)}", BAD)
