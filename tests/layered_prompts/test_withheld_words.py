@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,8 @@ NAME = "Zanzibar"
 """A text so short that a plain digest of it could be guessed."""
 
 CARD = "4111 1111 1111 1111"
+CARD_DIGITS = re.compile(r"(?<![0-9a-f])4111(?![0-9a-f])")
+"""The first of them, which also occur in a digest now and then."""
 
 WITHDRAWN = (
     "What the student said last was withdrawn, all of it or a part. Go on without asking for it."
@@ -117,8 +120,9 @@ async def test_replacement_stands_where_the_words_were(
 def assert_says_nothing(text: str) -> None:
     """Require that an answer has neither the words nor a digest that lets them be guessed."""
     body = json.dumps({"text": NAME, "meta": {"seen": NAME}})
-    for word in (NAME, CARD, "4111"):
+    for word in (NAME, CARD):
         assert word not in text
+    assert not CARD_DIGITS.search(text)
     for guess in (NAME, f"My card is {CARD}, take it.", body):
         assert compute_digest(guess).removeprefix("sha256:") not in text
 
