@@ -15,6 +15,7 @@ from rich.text import Text
 from turnlog.client.operations import build_command, build_read
 from turnlog.contract import api_paths
 from turnlog.contract.api_paths import format_path
+from turnlog.events.content import compute_digest
 from turnlog.events.model.segment_events import SegmentText
 from turnlog.projections.library.segment_inputs import DEFAULT_VARIANT, SegmentInput
 from turnlog.services.api.segment_payloads import SegmentChangeResult, SegmentPage, SegmentRow
@@ -57,8 +58,9 @@ def _iterate_gone(
 
 
 def _get_text(row: SegmentRow) -> SegmentText:
+    """Return a text as files have it: in a sealed library its own digest is keyed."""
     return SegmentText(
-        digest=row.digest,
+        digest=row.digest if row.content is None else compute_digest(row.content),
         characters=row.characters,
         tier=row.tier,
         type=row.type,
