@@ -127,6 +127,8 @@ async def _run_clone(
     variables = {**build_variables(folder, CHARACTERS), **model_variables}
     if asks:
         variables["TURNLOG_ROOT_KEY"] = ROOT_KEY
+    if not _can_seal(clone):
+        del variables["TURNLOG_SEALING"]  # It would be refused as unknown.
     if seals:
         variables["TURNLOG_SEALING"] = "on"
     with (folder / "up.log").open("w") as log:
@@ -147,6 +149,10 @@ async def _run_clone(
     finally:
         process.terminate()
         await process.wait()
+
+
+def _can_seal(clone: Path) -> bool:
+    return (clone / "services/src/turnlog/services/seals").exists()
 
 
 async def _create_key(http: str) -> str:

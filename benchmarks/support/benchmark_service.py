@@ -51,13 +51,18 @@ async def run_service(
 
 
 def build_variables(folder: Path, characters: int) -> dict[str, str]:
-    """Write the model's script to a folder, and return the settings of a service that reads it."""
+    """Write the model's script to a folder, and return the settings of a service that reads it.
+
+    It does not seal, unless it is told to: some benchmarks write to its log themselves, and their
+    figures go on with those from before new directories were sealed.
+    """
     scripts = folder / "scripts"
     _write_script(scripts, characters)
     return {
         "TURNLOG_SCRIPTS": str(scripts),
         "TURNLOG_MODEL": f"scripted/{SCRIPT_NAME}",
         "TURNLOG_HTTP": "127.0.0.1:0",
+        "TURNLOG_SEALING": "off",
     }
 
 

@@ -177,6 +177,7 @@ async def test_documented_program_copies_the_log_of_a_single_server_to_the_clust
         "ALERTS": "alert",
         "READS": "read",
         "BLOBS": "blob",
+        "KEYS": "keys",
     }
     async with (
         await NatsServer.start(NatsConfig(data_dir=tmp_path / "single")) as single,

@@ -6,6 +6,7 @@ import asyncio
 import os
 import re
 import shutil
+import tarfile
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,7 +34,8 @@ LONG = 120.0
 
 BLOCKS = {
     "checkpoint": "turnlog checkpoint backup/heads.json",
-    "copy folder": "backup/turnlog.tar.gz .turnlog",
+    "copy keyring": "cp .turnlog/keyring elsewhere",
+    "copy folder": "--create --gzip --file backup/turnlog.tar.gz",
     "restore folder": "--extract --gzip --file backup/turnlog.tar.gz",
     "dump rows": "pg_dump",
     "copy store": "--create --gzip --file backup/log.tar.gz",
@@ -103,6 +105,7 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
         run_session(up.http, "first")
         run_session(up.http, "second")
         operator.run_block("checkpoint")
+        operator.run_block("copy keyring")
         operator.run_block("copy streams")
     return folder
 
@@ -122,6 +125,10 @@ def test_every_command_of_the_page_is_run_by_a_test() -> None:
 def test_copied_folder_is_restored_and_rows_newer_than_it_are_rebuilt(operator: Operator) -> None:
     data_dir = operator.folder / ".turnlog"
     operator.run_block("copy folder")
+    with tarfile.open(operator.folder / "backup/turnlog.tar.gz") as copied:
+        assert {".turnlog/jetstream", ".turnlog/keyring"} & {*copied.getnames()} == {
+            ".turnlog/jetstream"
+        }
     with run_blocking_turnlog_up(data_dir) as up:
         run_session(up.http, "third")
     newer = (data_dir / "read-models.db").read_bytes()
@@ -162,6 +169,7 @@ def build_variables(postgres: PostgresServer, database: str, store: Path) -> dic
         "DATABASE": f"postgresql://postgres@/{database}?host={postgres.folder}",
         "TURNLOG_DATABASE_URL": postgres.build_url(database),
         "STORE": str(store),
+        "TURNLOG_KEYRING": str(store.parent / "elsewhere/keyring"),
     }
 
 

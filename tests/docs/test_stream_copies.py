@@ -34,7 +34,7 @@ async def test_copy_that_stood_still_is_begun_again_and_complete(tmp_path: Path)
     assert BEFORE_SENDING in program
     stalling = program.replace(BEFORE_SENDING, STALL + BEFORE_SENDING)
     (tmp_path / "copy_streams.py").write_text(stalling)
-    streams = ("SESSIONS", "LIBRARY", "ALERTS", "READS", "BLOBS")
+    streams = ("SESSIONS", "LIBRARY", "ALERTS", "READS", "BLOBS", "KEYS")
     async with await NatsServer.start(NatsConfig(data_dir=tmp_path / "old")) as old:
         async with await nats.connect(old.url) as client:
             for stream in streams:

@@ -19,7 +19,7 @@ from tests.support.processes.live_service import LiveService, connect_service
 from tests.support.processes.process_host import ProcessHost, wait_for_file
 from tests.support.processes.rebuild_checks import load_and_fold_states, read_rows_around_rebuild
 from tests.support.processes.separate_roles import SeparateRoles
-from tests.support.processes.turnlog_up import run_turnlog_up
+from tests.support.processes.turnlog_up import read_keyring, run_turnlog_up
 from tests.support.servers.model_behaviours import ModelAnswer
 from tests.support.servers.openai_server import OpenAIServer
 from turnlog.events.model.call_events import AttemptEnded, AttemptStarted
@@ -249,7 +249,8 @@ async def test_killed_all_in_one_service_resumes_its_turns_at_once(
     process = await host.start_process(*words, variables=patient)
     ready_file = host.folder / "data/ready.json"
     addresses = json.loads(await wait_for_file(ready_file, process))
-    async with connect_service(addresses["http"], addresses["nats"]) as service:
+    keyring = read_keyring(host.folder / "data")
+    async with connect_service(addresses["http"], addresses["nats"], keyring=keyring) as service:
         session = await service.open_session()
         await service.submit_turn(session)
         await provider.wait_for_exchange(exchanges + 1)

@@ -335,7 +335,7 @@ async def test_text_that_was_added_before_sealing_is_refused(
     host: ProcessHost, tmp_path: Path
 ) -> None:
     host = replace(host, folder=tmp_path)
-    async with run_turnlog_up(host) as plain:
+    async with run_turnlog_up(host, variables={"TURNLOG_SEALING": "off"}) as plain:
         await put_entry(plain, "tides", "anybody")
         await set_override(plain, "ann", "anybody")
     async with run_turnlog_up(host, variables={"TURNLOG_SEALING": "on"}) as up:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 import pytest_asyncio
 
@@ -9,7 +12,8 @@ from tests.agent_programs.audit.test_page_actions import DIALOG, confirm, open_d
 from tests.e2e.axe_checks import list_violations, load_axe
 from tests.e2e.browser import CHROMIUM, Browser, build_input_script, build_texts_script
 from tests.e2e.test_erased_words import SECRET, run_turns
-from tests.support.processes.turnlog_up import TurnlogUp
+from tests.support.processes.process_host import ProcessHost
+from tests.support.processes.turnlog_up import TurnlogUp, run_turnlog_up
 from tests.support.servers.openai_server import OpenAIServer
 
 pytestmark = [
@@ -75,9 +79,14 @@ async def test_turn_and_then_session_are_erased_on_the_page(
     assert browser.list_complaints() == []
 
 
-async def test_plain_session_has_no_button_that_erases(up: TurnlogUp, browser: Browser) -> None:
-    session = await up.service.open_session("assistant")
-    await up.service.run_turn(session, "one")
-    await browser.open_page(f"{up.service.http.base_url}/#/sessions/{session}")
-    await browser.wait_for("document.querySelector('[data-key$=redaction]') !== null")
-    assert await browser.run_script("document.querySelectorAll('[data-key$=erasure]').length") == 0
+async def test_plain_session_has_no_button_that_erases(
+    host: ProcessHost, browser: Browser, tmp_path: Path
+) -> None:
+    host = replace(host, folder=tmp_path)
+    async with run_turnlog_up(host, variables={"TURNLOG_SEALING": "off"}) as up:
+        session = await up.service.open_session("assistant")
+        await up.service.run_turn(session, "one")
+        await browser.open_page(f"{up.service.http.base_url}/#/sessions/{session}")
+        await browser.wait_for("document.querySelector('[data-key$=redaction]') !== null")
+        buttons = "document.querySelectorAll('[data-key$=erasure]').length"
+        assert await browser.run_script(buttons) == 0

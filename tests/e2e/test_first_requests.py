@@ -21,6 +21,7 @@ import pytest
 from tests.support.processes.live_service import LiveService, connect_service
 from tests.support.processes.process_host import EXIT_TIMEOUT, POLL_INTERVAL, PROGRAM_FOLDER
 from tests.support.processes.separate_roles import build_settings
+from tests.support.processes.turnlog_up import read_keyring
 from tests.support.servers.openai_server import OpenAIServer
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
 
@@ -68,7 +69,10 @@ async def run_measured_service(
                 assert process.returncode is None, log.read_text()
                 await asyncio.sleep(POLL_INTERVAL)
         addresses = json.loads(ready.read_text())
-        async with connect_service(addresses["http"], addresses["nats"]) as service:
+        keyring = read_keyring(folder / "data")
+        async with connect_service(
+            addresses["http"], addresses["nats"], keyring=keyring
+        ) as service:
             yield MeasuredService(service, holds)
     finally:
         process.terminate()

@@ -24,7 +24,6 @@ from tests.support.processes.separate_roles import build_settings
 from tests.support.processes.turnlog_up import TurnlogUp, run_turnlog_up
 from tests.support.servers.model_behaviours import ModelAnswer, ModelBehaviour, ModelRefusal
 from tests.support.servers.openai_server import OpenAIServer
-from turnlog.events.content import compute_digest
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -146,7 +145,7 @@ async def test_turn_takes_a_picture_a_document_and_a_recording(
     assert (code, "[heron.png]" in printed) == (0, True), printed
     shown = await up.service.get_json(f"/v1/sessions/{session}/calls/2.1/prompt")
     assert shown["reference"]["outcome"] == shown["assembly"]["outcome"] == "reproduced"
-    assert compute_digest(PNG) in str(shown["messages"])
+    assert turn["parts"][0]["digest"] in str(shown["messages"])
     why = await up.service.get_json(f"/v1/sessions/{session}/calls/2.1/why")
     assert [each["part"]["item"] for each in why["parts"] if each["part"]["layer"] == "media"] == [
         *("heron.png", None, None),
@@ -201,13 +200,19 @@ async def test_picture_of_a_reply_is_on_record_and_can_be_named_in_the_next_turn
     assert (await up.service.http.get(f"/v1/blobs/{part['digest']}")).content == PNG
     again = [{"type": "image", "digest": part["digest"]}, {"type": "text", "text": "Is it grey?"}]
     await run_turn(up, session, parts=again)
+    history = await up.service.get_json(f"/v1/sessions/{session}/history")
+    (named,) = history["turns"][1]["parts"]
+    # The second turn has a copy under keys of its own, and so another digest.
+    assert named["digest"] != part["digest"]
+    assert (await up.service.http.get(f"/v1/blobs/{named['digest']}")).content == PNG
     picture, _ = get_last_content(server)
     assert read_url(picture["image_url"]["url"]) == PNG
     report = await up.service.get_json(f"/v1/sessions/{session}/verify")
     assert (report["verified"], report["reproduction"]) == (True, "reproduced"), report
     url = ("--url", str(up.service.http.base_url))
     code, printed, _ = await run_turnlog("history", session, *url)
-    assert (code, printed.count(part["digest"][:60])) == (0, 2), printed
+    digests = (part["digest"], named["digest"])
+    assert (code, [printed.count(each[:60]) for each in digests]) == (0, [1, 1]), printed
 
 
 ATTACH = """(() => {

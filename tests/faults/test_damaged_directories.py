@@ -97,6 +97,7 @@ DAMAGES: Final[Mapping[str, Damage]] = {
     "missing block of `SESSIONS`": lose_block("SESSIONS"),
     "missing block of `LIBRARY`": lose_block("LIBRARY"),
     "missing block of `BLOBS`": lose_block("BLOBS"),
+    "missing block of `KEYS`": lose_block("KEYS"),
     "missing index": lambda directory: directory.open_stream("SESSIONS").index.unlink(),
     "missing block and index": lose_stream("SESSIONS"),
     "missing block and index of `LIBRARY`": lose_stream("LIBRARY"),
@@ -107,6 +108,7 @@ DAMAGES: Final[Mapping[str, Damage]] = {
         f"session.default.{FIRST}."
     ),
     "damaged SQLite": overwrite_read_models,
+    "missing keyring": lambda directory: (directory.path / "keyring").unlink(),
     "missing credentials": lambda directory: (directory.path / "credentials").unlink(),
     "emptied credentials": lambda directory: (directory.path / "credentials").write_text(""),
 }

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from io import BytesIO
+from zipfile import ZipFile
 
 import pytest
 import pytest_asyncio
@@ -233,19 +235,23 @@ async def test_event_names_its_redaction_and_the_route_to_its_stored_bytes(
     assert (stored["sequence"], stored["data"]["text"]) == (shown[0]["sequence"], {"text": SHORT})
 
 
-async def test_audit_route_returns_the_stored_bytes_with_a_valid_hash_chain(
+async def test_audit_returns_withheld_words_and_a_bundle_the_stored_bytes_with_a_valid_chain(
     tutor_service: TutorService, redacted_session: str
 ) -> None:
     path = f"/v1/sessions/{redacted_session}/events"
-    lines = (
+    opened = (
         await tutor_service.service.http.get(f"{path}?stored=true", headers=LINES)
     ).content.splitlines()
-    assert lines == [each.stored for each in await tutor_service.load_events(redacted_session)]
+    events = await tutor_service.load_events(redacted_session)
+    assert opened == [each.opened_bytes for each in events]
+    export = f"/v1/sessions/{redacted_session}/export"
+    exported = await tutor_service.service.http.get(export, params={"stored": "true"})
+    assert exported.content.splitlines() == opened
+    bundle = await tutor_service.service.http.get(export, params={"format": "bundle"})
+    with ZipFile(BytesIO(bundle.content)) as files:
+        lines = files.read(f"sessions/{redacted_session}.ndjson").splitlines()
+    assert lines == [bytes(each.stored) for each in events]
     digests = [compute_digest(line) for line in lines]
     assert [json.loads(line).get("prevhash") for line in lines] == [None, *digests[:-1]]
-    exported = await tutor_service.service.http.get(
-        f"/v1/sessions/{redacted_session}/export", params={"stored": "true"}
-    )
-    assert exported.content.splitlines() == lines
     verified = await tutor_service.service.get_json(f"/v1/sessions/{redacted_session}/verify")
     assert verified["findings"] == []

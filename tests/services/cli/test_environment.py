@@ -113,6 +113,35 @@ def test_config_show_names_the_data_directory_file_of_a_value(
     assert show_entries(turnlog, "nats", tmp_path) == {"up": address}
 
 
+def test_config_show_says_whether_each_process_seals_and_why(
+    turnlog: RunCommand, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def show(setting: str = "sealing") -> dict[str, tuple[str, str]]:
+        entries = show_entries(turnlog, setting, tmp_path)
+        assert entries["up"] == entries["commands"]
+        assert entries["gateway"] == entries["worker"] == entries["projector"]
+        return {role: entries[role] for role in ("gateway", "up")}
+
+    none = ("off", "there is no keyring")
+    assert show() == {"gateway": none, "up": ("on", "the data directory is new")}
+    keyring = tmp_path / "keyring"
+    assert show("keyring")["up"] == (str(keyring), f"file {keyring}, made at the next start")
+    (tmp_path / "jetstream/$G/streams/SESSIONS").mkdir(parents=True)
+    assert show() == {"gateway": none, "up": none}
+    assert show("keyring")["up"] == (None, "default")
+    keyring.write_text(f"1 {'5e' * 32}")
+    found = ("on", "there is a keyring")
+    assert show() == {"gateway": none, "up": found}
+    assert show("keyring") == {
+        "gateway": (None, "default"),
+        "up": (str(keyring), f"file {keyring}"),
+    }
+    monkeypatch.setenv("TURNLOG_KEYRING", "elsewhere")
+    assert show() == {"gateway": found, "up": found}
+    monkeypatch.setenv("TURNLOG_SEALING", "off")
+    assert show() == dict.fromkeys(("gateway", "up"), ("off", "TURNLOG_SEALING"))
+
+
 def test_empty_environment_variable_counts_as_unset(
     turnlog: RunCommand, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -45,6 +45,7 @@ def test_start_at_a_terminal_prints_one_block(tmp_path: Path) -> None:
         f"page {address[1]}/",
         "model scripted/demo, which recites; another one: --model NAME",
         "keys new, in data/credentials and data/snapshot-key",
+        "sealed by data/keyring; whoever loses it loses the words, so keep a copy elsewhere",
         "access everybody on this machine; TURNLOG_ROOT_KEY asks for keys",
         "next turnlog chat, in another terminal",
         "Ctrl-C ends it.",

@@ -13,9 +13,10 @@ from pydantic import JsonValue
 
 from tests.services.cli.conftest import RunCommand
 from tests.support.processes.blocking_turnlog_up import run_blocking_turnlog_up
+from tests.support.processes.turnlog_up import read_keyring
 from turnlog.events.codec import EventDraft, encode_batch
 from turnlog.events.content import PlainText, compute_digest
-from turnlog.events.jetstream.jetstream_client import JetStreamLog
+from turnlog.events.jetstream.jetstream_client import JetStreamLog, add_keys
 from turnlog.events.jetstream.nats_connection import open_connection
 from turnlog.events.model.turn_events import TurnCompleted, TurnExcluded
 from turnlog.events.registry import KnownEvent
@@ -33,10 +34,11 @@ class TamperedService:
     answered_twice: str
 
 
-async def append_event(nats: str, session: str, event: KnownEvent, *, chained: bool) -> None:
+async def append_event(data_dir: Path, session: str, event: KnownEvent, *, chained: bool) -> None:
     """Write past every rule, as somebody with the server's password could."""
+    nats = json.loads((data_dir / "ready.json").read_text())["nats"]
     async with open_connection(nats, name="tamperer") as connection:
-        log = JetStreamLog(connection=connection)
+        log = JetStreamLog(connection=add_keys(connection, read_keyring(data_dir)))
         last = await log.read_last_event("default", session, leader=True)
         assert last is not None
         head = last.head if chained else replace(last.head, hash=compute_digest("something else"))
@@ -59,14 +61,13 @@ def tampered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TamperedServi
         run_blocking_turnlog_up(data_dir) as up,
         httpx.Client(base_url=up.http, timeout=100) as client,
     ):
-        nats = json.loads((data_dir / "ready.json").read_bytes())["nats"]
         for session in ("sound", "unchained", "answered-twice"):
             body = {"blueprint": "assistant", "session": session}
             client.post("/v1/sessions", json=body).raise_for_status()
             turn = {"text": "Hello!"}
             client.post(f"/v1/sessions/{session}/turns?wait=90", json=turn).raise_for_status()
-        asyncio.run(append_event(nats, "unchained", TurnExcluded(turn=1), chained=False))
-        asyncio.run(append_event(nats, "answered-twice", ANSWER, chained=True))
+        asyncio.run(append_event(data_dir, "unchained", TurnExcluded(turn=1), chained=False))
+        asyncio.run(append_event(data_dir, "answered-twice", ANSWER, chained=True))
         yield TamperedService(data_dir, "unchained", "answered-twice")
 
 

@@ -213,7 +213,10 @@ def test_withheld_command_reads_the_redacted_text_from_the_log(
     assert WITHHELD in ran.out
     assert "by contact-details: it matches a pattern" in ran.out
     log = json.loads((tutored.up.data_dir / "ready.json").read_bytes())["nats"]
-    answer = turnlog("withheld", tutored.session, "2", "--nats", log, "-o", "json").json
+    words = ("withheld", tutored.session, "2", "--nats", log, "-o", "json")
+    # It is sealed: the keyring is in the data directory.
+    assert "set TURNLOG_KEYRING" in turnlog(*words).err
+    answer = turnlog(*words, *tutored.here).json
     assert answer["text"].endswith(f"Write to her at {WITHHELD} and say that I sent you.")
     assert (answer["sequence"], answer["rule"]) == (14, "contact-details")
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from turnlog.events.errors import Refused
 from turnlog.events.seals.keyrings import KeyringUnfit, parse_keyring
+from turnlog.services.platform.nats_server import NatsConfig
 from turnlog.services.platform.process_settings import AllInOneSettings, WorkerSettings
 from turnlog.services.seals.keyring_files import (
     KEYRING_FILE,
@@ -19,24 +21,61 @@ from turnlog.services.seals.keyring_files import (
 )
 
 
-async def test_data_directory_gets_a_keyring_for_its_owner_when_sealing_is_on(
-    tmp_path: Path,
+def build_settings(data_dir: Path, sealing: Literal["on", "off"] | None) -> AllInOneSettings:
+    return AllInOneSettings(data_dir=data_dir, sealing=sealing)
+
+
+def create_log(data_dir: Path) -> None:
+    """Make the folder that a directory has whose log has sessions, or could have."""
+    (NatsConfig(data_dir=data_dir).streams_folder / "SESSIONS").mkdir(parents=True)
+
+
+@pytest.mark.parametrize("sealing", ["on", None])
+async def test_new_data_directory_gets_a_keyring_for_its_owner_and_seals(
+    tmp_path: Path, sealing: Literal["on"] | None
 ) -> None:
-    settings = AllInOneSettings(data_dir=tmp_path)
-    assert apply_directory_keyring(settings, creating=True) is settings
-    sealing = AllInOneSettings(data_dir=tmp_path, sealing="on")
-    assert apply_directory_keyring(sealing, creating=False).keyring is None
-    made = apply_directory_keyring(sealing, creating=True)
+    # What a start leaves that broke off before there was a log.
+    (tmp_path / "credentials").touch()
+    settings = build_settings(tmp_path, sealing)
+    assert apply_directory_keyring(settings, creating=False).keyring is None
+    made = apply_directory_keyring(settings, creating=True)
     file = tmp_path / KEYRING_FILE
-    assert made.keyring == str(file)
+    assert (made.keyring, made.seals_new_sessions) == (str(file), True)
     assert file.stat().st_mode & 0o777 == 0o600
-    assert apply_directory_keyring(sealing, creating=True) == made
+    create_log(tmp_path)
+    assert apply_directory_keyring(settings, creating=True) == made
     # Sealed sessions are read also where new ones are not sealed any more.
-    reading = apply_directory_keyring(settings, creating=False)
+    reading = apply_directory_keyring(build_settings(tmp_path, "off"), creating=True)
+    assert not reading.seals_new_sessions
     found = load_keyring(reading)
     assert found is not None
     written = parse_keyring(file.read_text())
     assert await found.unwrap_keys("a", await written.wrap_keys("a", b"keys")) == b"keys"
+
+
+@pytest.mark.parametrize(
+    ("sealing", "has_log", "makes"),
+    [
+        ("off", False, False),
+        ("off", True, False),
+        (None, True, False),
+        ("on", True, True),
+    ],
+)
+def test_directory_without_a_keyring_gets_one_only_where_it_is_asked_for(
+    tmp_path: Path, sealing: Literal["on", "off"] | None, *, has_log: bool, makes: bool
+) -> None:
+    if has_log:
+        create_log(tmp_path)
+    settings = apply_directory_keyring(build_settings(tmp_path, sealing), creating=True)
+    assert settings.seals_new_sessions is makes
+    assert (tmp_path / KEYRING_FILE).exists() is makes
+
+
+def test_process_of_its_own_seals_where_it_has_a_keyring_and_is_not_told_otherwise() -> None:
+    assert not WorkerSettings().seals_new_sessions
+    assert WorkerSettings(keyring="keyring").seals_new_sessions
+    assert not WorkerSettings(keyring="keyring", sealing="off").seals_new_sessions
 
 
 def test_sealing_without_a_keyring_or_with_a_broken_one_is_refused(tmp_path: Path) -> None:

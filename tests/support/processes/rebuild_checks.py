@@ -22,6 +22,7 @@ from turnlog.services.caches.media_cache import MediaReader
 from turnlog.services.caches.session_snapshots import (
     AuthenticatedSnapshotStore,
     CheckedSnapshotStore,
+    SealedSnapshotStore,
 )
 from turnlog.services.caches.text_cache import TextReader
 from turnlog.services.platform.clock import create_id, read_clock
@@ -92,7 +93,8 @@ async def _open_read_models(database: str) -> AsyncGenerator[ReadModelStore]:
 
 
 def _build_snapshot_store(nats: JetStreamClient) -> CheckedSnapshotStore:
-    return CheckedSnapshotStore(nats.log, AuthenticatedSnapshotStore(nats.snapshots, SNAPSHOT_KEY))
+    sealed = SealedSnapshotStore(nats.snapshots, nats.connection.keys)
+    return CheckedSnapshotStore(nats.log, AuthenticatedSnapshotStore(sealed, SNAPSHOT_KEY))
 
 
 def _build_command_handler(nats: JetStreamClient) -> CommandHandler:

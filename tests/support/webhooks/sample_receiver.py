@@ -22,6 +22,7 @@ from tests.support.processes.process_host import (
     wait_for_file,
 )
 from tests.support.processes.turnlog_process import TurnlogProcess
+from tests.support.processes.turnlog_up import read_keyring
 
 PAGE = ROOT / "docs/webhooks.md"
 
@@ -108,7 +109,8 @@ async def run_service(host: ProcessHost) -> AsyncGenerator[RunningService]:
     words = ("up", "--data-dir", str(host.folder / "data"), "--http", "127.0.0.1:0")
     process = await host.start_process(*words)
     addresses = json.loads(await wait_for_file(ready_file, process))
-    async with connect_service(addresses["http"], addresses["nats"]) as service:
+    keyring = read_keyring(host.folder / "data")
+    async with connect_service(addresses["http"], addresses["nats"], keyring=keyring) as service:
         yield RunningService(process, service)
     if process.returncode is None:
         await stop_cleanly(process)

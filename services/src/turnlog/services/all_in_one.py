@@ -13,6 +13,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import structlog
+
 from turnlog.events.async_tasks import run_tasks
 from turnlog.events.errors import Refused
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
@@ -37,9 +39,12 @@ from turnlog.services.platform.shutdown import Shutdown
 from turnlog.services.process_components import connect_client
 from turnlog.services.projector import main as projector
 from turnlog.services.seals.keyring_files import apply_directory_keyring
+from turnlog.services.seals.lost_keyring import refuse_lost_keyring
 from turnlog.services.start_preparation import prepare_process
 from turnlog.services.webhooks.webhook_keys import apply_webhook_key
 from turnlog.services.worker import worker_process as worker
+
+_log = structlog.get_logger("turnlog.process")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +78,11 @@ async def run_all_in_one(
         if fault := await find_snapshot_fault(server.url):
             await server.restart_without_snapshots(fault)
         settings = apply_webhook_key(apply_directory_key(settings, creating=True))
+        await refuse_lost_keyring(settings, server.url)
         settings = apply_directory_keyring(settings, creating=True)
+        if settings.seals_new_sessions:
+            loss = "whoever loses it loses the words"
+            _log.info("sessions-sealed", keyring=settings.keyring, loss=loss)
         await preparation
         restarting = restart_when_stuck(server, settings.data_dir)
         async with (

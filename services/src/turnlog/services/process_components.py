@@ -263,7 +263,7 @@ async def connect_components(
                 alerts=on.alerts,
                 reads=on.reads,
                 blobs=on.blobs,
-                media=replace(on.media, seals_uploads=settings.sealing == "on"),
+                media=replace(on.media, seals_uploads=settings.seals_new_sessions),
                 snapshots=AuthenticatedSnapshotStore(
                     SealedSnapshotStore(on.snapshots, on.connection.keys), snapshot_key
                 ),
@@ -271,7 +271,7 @@ async def connect_components(
                 blueprints=BlueprintStore(on.blobs),
                 durability=durability,
                 tracing=traces,
-                seals_new_sessions=settings.sealing == "on",
+                seals_new_sessions=settings.seals_new_sessions,
             )
     finally:
         traces.close()

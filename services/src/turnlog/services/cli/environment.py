@@ -34,6 +34,11 @@ from turnlog.services.platform.process_settings import (
     WorkerSettings,
 )
 from turnlog.services.platform.secret_masking import SECRET_MASK, hide_credentials
+from turnlog.services.seals.keyring_files import (
+    KEYRING_FILE,
+    apply_directory_keyring,
+    needs_directory_keyring,
+)
 from turnlog.services.webhooks.webhook_keys import KEY_FILE_NAME
 
 VARIABLE_PREFIX: Final = "TURNLOG_"
@@ -173,6 +178,8 @@ def _list_taken_settings(
         origin = variable if environ.get(variable) else "default"
         value = _dump_setting(setting, getattr(settings, setting))
         taken = EffectiveSetting(setting, value, origin, ())
+        if setting == "sealing" and value is None:
+            taken = _decide_sealing(taken, settings)
         if isinstance(settings, AllInOneSettings):
             taken = _find_directory_setting(taken, settings, environ)
         yield taken
@@ -193,6 +200,8 @@ def _find_directory_setting(
         format_variable(name), str(DEFAULT_DATA_DIR)
     ):
         return replace(taken, origin="--data-dir")
+    if name == "keyring" and taken.value is None:
+        return _find_directory_keyring(taken, up)
     if name in _KEY_FILES and taken.value is None:
         key_file = up.data_dir / _KEY_FILES[name]
         state = "" if key_file.exists() else ", made at the next start"
@@ -200,6 +209,25 @@ def _find_directory_setting(
     if name == "nats" and taken.value is None and (kept := read_kept_address(up.data_dir)):
         return replace(taken, value=kept.address, origin=f"file {kept.file}")
     return taken
+
+
+def _decide_sealing(taken: EffectiveSetting, settings: ProcessSettings) -> EffectiveSetting:
+    """Return whether a process seals that nobody has told whether to."""
+    if isinstance(settings, AllInOneSettings):
+        if needs_directory_keyring(settings):
+            return replace(taken, value="on", origin="the data directory is new")
+        settings = apply_directory_keyring(settings, creating=False)
+    if settings.keyring is None:
+        return replace(taken, value="off", origin="there is no keyring")
+    return replace(taken, value="on", origin="there is a keyring")
+
+
+def _find_directory_keyring(taken: EffectiveSetting, up: AllInOneSettings) -> EffectiveSetting:
+    """Return the keyring as `up` takes it from its data directory, if there is or will be one."""
+    file = up.data_dir / KEYRING_FILE
+    if needs_directory_keyring(up):
+        return replace(taken, value=str(file), origin=f"file {file}, made at the next start")
+    return replace(taken, value=str(file), origin=f"file {file}") if file.exists() else taken
 
 
 def _dump_setting(setting: str, value: object) -> JsonValue:

@@ -107,8 +107,12 @@ class NatsConfig:
         return self.data_dir / "server.pid"
 
     @property
+    def streams_folder(self) -> Path:
+        return self.data_dir / LOG_DIRECTORY / "$G/streams"
+
+    @property
     def snapshots_folder(self) -> Path:
-        return self.data_dir / "jetstream/$G/streams" / SNAPSHOTS_STREAM
+        return self.streams_folder / SNAPSHOTS_STREAM
 
     @property
     def log_file(self) -> Path:

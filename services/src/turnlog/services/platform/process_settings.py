@@ -235,8 +235,9 @@ class ProcessSettings(BaseSettings):
     """Secret that snapshots of session states are signed with, the same in all processes; without
     one a process believes only its own.
     """
-    sealing: Literal["on", "off"] = "off"
+    sealing: Literal["on", "off"] | None = None
     """`on` seals new sessions: what people and models say is stored encrypted; it needs `keyring`.
+    Unset, a process seals that has a keyring, and `turnlog up` makes one for a new data directory.
     """
     keyring: Annotated[str, Field(min_length=1)] | None = None
     """File with the keys that those of sealed sessions are wrapped under, the same in all
@@ -249,6 +250,11 @@ class ProcessSettings(BaseSettings):
     """Monitoring addresses of all servers, `http://host:port`, where their fsync setting is read;
     no role depends on a single one.
     """
+
+    @property
+    def seals_new_sessions(self) -> bool:
+        """Whether the words of new sessions and of what is added to the library are encrypted."""
+        return self.sealing == "on" or (self.sealing is None and self.keyring is not None)
 
 
 class WebhookSettings(ProcessSettings):

@@ -237,7 +237,7 @@ def _examine_row(
     if due is None or due.at > at:
         return None
     if not row.is_sealed:
-        detail = "its words are in the log for good: it was opened without TURNLOG_SEALING=on"
+        detail = "its words are in the log for good: it was opened where TURNLOG_SEALING was not on"
         return _DueSession(facts, due, "not-sealed", detail)
     try:
         require_erasable_now(retention, facts, at)

@@ -14,8 +14,9 @@ import structlog
 from turnlog.events.errors import Refused
 from turnlog.events.seals.file_keyring import FileKeyring
 from turnlog.events.seals.keyrings import SealKeyring, StaticKeyring, parse_keyring
+from turnlog.events.subjects import SESSIONS_STREAM
 from turnlog.services.extensions.plugins import load_keyring_factory
-from turnlog.services.platform.nats_server import lock_file
+from turnlog.services.platform.nats_server import NatsConfig, lock_file
 from turnlog.services.platform.process_settings import AllInOneSettings, ProcessSettings
 from turnlog.services.platform.whole_files import write_private_file
 
@@ -73,15 +74,33 @@ def _build_refusal(file: Path, error: OSError | ValueError) -> Refused:
 def apply_directory_keyring(settings: AllInOneSettings, *, creating: bool) -> AllInOneSettings:
     """Return the settings with the keyring of their data directory, unless they have one.
 
-    With `creating` one is made where new sessions are to be sealed and there is none yet. The
-    caller has locked the directory.
+    With `creating` one is made where there is none yet and new sessions are to be sealed: because
+    the setting says so, or because the directory is new and it does not say otherwise. The caller
+    has locked the directory.
     """
     if settings.keyring is not None:
         return settings
     file = settings.data_dir / KEYRING_FILE
-    if creating and settings.sealing == "on" and not file.exists():
+    if creating and needs_directory_keyring(settings):
         _create_keyring(file)
     return settings.model_copy(update={"keyring": str(file)}) if file.exists() else settings
+
+
+def needs_directory_keyring(settings: AllInOneSettings) -> bool:
+    """Return whether the next start with these settings makes a keyring in their data directory."""
+    if settings.keyring is not None or (settings.data_dir / KEYRING_FILE).exists():
+        return False
+    if settings.sealing is None:
+        return is_new_directory(settings.data_dir)
+    return settings.sealing == "on"
+
+
+def is_new_directory(data_dir: Path) -> bool:
+    """Return whether a data directory has no log of sessions yet, whatever else is in it.
+
+    A start that broke off before there was one has left files, and decided nothing.
+    """
+    return not (NatsConfig(data_dir=data_dir).streams_folder / SESSIONS_STREAM).exists()
 
 
 def _create_keyring(file: Path) -> None:

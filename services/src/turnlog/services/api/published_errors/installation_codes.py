@@ -167,8 +167,8 @@ INSTALLATION_CODES: Final[Mapping[str, ErrorCode]] = {
         contains=("field",),
     ),
     "no-keyring": ErrorCode(
-        meaning="New sessions are to be sealed, and there is no keyring to seal them with.",
-        action="set `TURNLOG_KEYRING` to a file with a line such as `1 ` and 64 hexadecimal digits",
+        meaning="Sessions are sealed, or new ones are to be, and there is no keyring for them.",
+        action="restore the keyring, or set `TURNLOG_KEYRING` as the message says",
         status=None,
         exit_code=ExitCode.USAGE,
         contains=("field",),

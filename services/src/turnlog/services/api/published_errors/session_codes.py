@@ -47,7 +47,7 @@ SESSION_CODES: Final[Mapping[str, ErrorCode]] = {
     ),
     "not-sealed": ErrorCode(
         meaning="The session, or the text of the library, is not sealed, so it cannot be erased.",
-        action="redact the words; open sessions with TURNLOG_SEALING=on",
+        action="redact the words; new sessions are sealed with TURNLOG_SEALING=on",
         status=HTTPStatus.CONFLICT,
         retry="no",
     ),

@@ -46,12 +46,14 @@ SHOWN_EVENTS: Final = frozenset(
     {
         "consumer-created",
         "gateway-listening",
+        "keyring-created",
         "model-library-loaded",
         "model-library-loading",
         "nats-password-created",
         "no-keys-asked-for",
         "consumer-password-created",
         "projector-started",
+        "sessions-sealed",
         "snapshot-key-created",
         "webhook-key-created",
     }
@@ -72,6 +74,7 @@ async def run_all_services(overrides: Mapping[str, Any], on_started: Callable[[]
         render_first_screen,
         render_head,
     )
+    from turnlog.services.seals.keyring_files import apply_directory_keyring  # noqa: PLC0415
 
     settings = _read_settings(AllInOneSettings, overrides)
     console = create_error_console()
@@ -92,7 +95,8 @@ async def run_all_services(overrides: Mapping[str, Any], on_started: Callable[[]
     def show_addresses(addresses: ServiceAddresses) -> None:
         console.print(render_head(addresses))
         if has_screen:
-            console.print(render_first_screen(addresses, settings, new_keys))
+            found = apply_directory_keyring(settings, creating=False)
+            console.print(render_first_screen(addresses, found, new_keys))
         on_started()
 
     await ending.run_until_end(service, show_addresses)

@@ -31,6 +31,8 @@ def render_first_screen(
     rows.add_row("model", _describe_model(settings.model))
     if new_keys:
         rows.add_row("keys", f"new, in {' and '.join(map(str, new_keys))}")
+    if sealing := _describe_sealing(settings):
+        rows.add_row("sealed", sealing)
     rows.add_row("access", _describe_access(settings))
     rows.add_row("next", "turnlog chat, in another terminal")
     rows.add_row("", Text("Ctrl-C ends it.", MUTED))
@@ -43,6 +45,14 @@ def _describe_model(model: str) -> str:
     if model.startswith("scripted/"):
         return f"{model}, which recites; another one: --model NAME"
     return f"{model}; the first reply waits for its library to load"
+
+
+def _describe_sealing(settings: AllInOneSettings) -> str | None:
+    if settings.seals_new_sessions:
+        return f"by {settings.keyring}; whoever loses it loses the words, so keep a copy elsewhere"
+    if settings.sealing is None:
+        return "no: this directory was made without; TURNLOG_SEALING=on seals new sessions"
+    return None
 
 
 def _describe_access(settings: AllInOneSettings) -> str:

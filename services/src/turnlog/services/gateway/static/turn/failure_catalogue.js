@@ -57,7 +57,7 @@ export const FAILURE_TEXTS = {
   "not-installed": ["The gateway lacks the package that this format needs.", "ask for another format, or install the package"],
   "not-recorded": ["What a what-if needs to know is in no record.", "leave this change out"],
   "not-retrieved": ["The turn did not retrieve the entry that is judged, or another revision of it.", "judge an entry that `fix` names, or leave `entry` out"],
-  "not-sealed": ["The session, or the text of the library, is not sealed, so it cannot be erased.", "redact the words; open sessions with TURNLOG_SEALING=on"],
+  "not-sealed": ["The session, or the text of the library, is not sealed, so it cannot be erased.", "redact the words; new sessions are sealed with TURNLOG_SEALING=on"],
   "nothing-found": ["A retrieval found nothing, and the blueprint refuses to answer without.", "ask otherwise, or add what is missing to the collections"],
   "nothing-to-cancel": ["No such turn is open.", "nothing is left to do"],
   "out_of_credit": ["nothing is left to pay the provider with", "pay the provider, or use another model, then submit the turn again"],
