@@ -217,6 +217,7 @@ async def connect_client(
             tenant=tenant,
             on_closed=lost,
             keyring=keyring,
+            archive=settings.archive,
         ) as client:
             notice.cancel()
             watch = ConnectionWatch(client.connection)

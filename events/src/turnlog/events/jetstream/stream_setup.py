@@ -24,7 +24,7 @@ from pydantic import BaseModel, JsonValue
 
 from turnlog.events.codec import MAX_EVENT_BYTES
 from turnlog.events.errors import Corrupt, TooLarge, Unavailable
-from turnlog.events.jetstream.js_api import JsApiError, request_json
+from turnlog.events.jetstream.js_api import ARCHIVED_METADATA, JsApiError, request_json
 from turnlog.events.jetstream.nats_connection import NatsConnection, RequestDenied, wait_backoff
 from turnlog.events.subjects import (
     ALERT_HISTORY,
@@ -57,6 +57,9 @@ JetStreamConfig = dict[str, JsonValue]
 
 DELETE_DENIALS: Final[JetStreamConfig] = {"deny_delete": True, "deny_purge": True}
 """Settings by which a stream keeps every message; a server can add them and never remove them."""
+
+FENCED_SUBJECTS: Final = ("turnlog.archive.fence",)
+"""What SESSIONS takes while sessions are moved into the archive, so that nothing gets into it."""
 
 UNCOMPRESSED: Final = "none"
 """The compression of a stream whose blocks are stored as they are."""
@@ -245,6 +248,7 @@ async def _ensure_stream(
         try:
             found = await _find_or_create_stream(connection, config)
             effective = await _update_earlier_stream(connection, config, found)
+            _check_archive(connection, config, effective)
             return check_config(f"stream {config['name']}", config, effective)
         except Unavailable as error:
             # Also if another process created the stream meanwhile: the next try finds it.
@@ -254,6 +258,23 @@ async def _ensure_stream(
                 raise
             failures += 1
             await wait_backoff(failures)
+
+
+def _check_archive(
+    connection: NatsConnection, config: JetStreamConfig, effective: JetStreamConfig
+) -> None:
+    """Refuse to read a stream without what was moved out of it, or while sessions are moved."""
+    stream = str(config["name"])
+    if effective.get("subjects") == list(FENCED_SUBJECTS):
+        detail = "sessions are being moved into the archive, or a run was interrupted"
+        raise Unavailable(f"stream {stream}", f"{detail}: run `turnlog archive finish`")
+    metadata, archive = effective.get("metadata"), connection.find_archive(stream)
+    moved = int(metadata.get(ARCHIVED_METADATA, 0)) if isinstance(metadata, dict) else 0
+    there = archive.count if archive else 0
+    if moved != there:
+        detail = f"{moved} of its messages were moved into an archive, and {there} are found there"
+        fix = "set TURNLOG_ARCHIVE to its folder, or restore that from a backup"
+        raise Corrupt(f"stream {stream}", f"{detail}: {fix}")
 
 
 class _StreamConfigReply(BaseModel):

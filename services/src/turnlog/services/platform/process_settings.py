@@ -246,6 +246,8 @@ class ProcessSettings(BaseSettings):
     """
     keyring_token: SecretStr | None = None
     """Token that the service of the keyring asks for."""
+    archive: Path | None = None
+    """Folder with the sessions that were moved out of the stream, the same for all processes."""
     nats_monitor: MonitorList = ()
     """Monitoring addresses of all servers, `http://host:port`, where their fsync setting is read;
     no role depends on a single one.
@@ -448,6 +450,11 @@ class AllInOneSettings(GatewaySettings, WorkerSettings, ProjectorSettings):
         """The URL of the read models in the data directory."""
         return f"sqlite:///{self.data_dir.absolute() / 'read-models.db'}"
 
+    @property
+    def directory_archive(self) -> Path:
+        """The folder of the archive: the one that is set, or that of the data directory."""
+        return self.archive or self.data_dir.absolute() / "archive"
+
     def build_role_settings(self, role: type[Role], url: str, monitor: str | None) -> Role:
         """Return the settings of one role, pointed at the server and database of this process."""
         own = {name: getattr(self, name) for name in role.model_fields}
@@ -455,6 +462,7 @@ class AllInOneSettings(GatewaySettings, WorkerSettings, ProjectorSettings):
             "nats_url": SecretStr(url),
             "nats_monitor": (monitor,) if monitor else (),
             "database_url": SecretStr(self.directory_database_url),
+            "archive": self.directory_archive,
             # The gateway in this process reports its health.
             "health": None,
         }

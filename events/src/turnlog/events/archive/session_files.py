@@ -1,0 +1,98 @@
+"""The form of an archived session: one file of NDJSON, a stored message a line.
+
+A line has the position of the message in the stream, its subject, and the event with exactly the
+bytes that were stored, so digests and chain stay what they were, and any reader of NDJSON can use
+the file without Turnlog.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+from zlib import crc32
+
+from turnlog.events.errors import Corrupt
+from turnlog.events.store.ports import RawEvent
+
+_LINE_START: Final = re.compile(
+    rb'\{"position":([0-9]{1,20}),"subject":"([A-Za-z0-9_.-]+)","event":'
+)
+
+_LINE_END: Final = b"}\n"
+
+
+class ArchivedLine(NamedTuple):
+    """Where a message is in the file of its session."""
+
+    raw: RawEvent
+    offset: int
+    """Bytes before its line."""
+    length: int
+    """Bytes of its line, with the end of it."""
+    checksum: int
+    """CRC-32 of the line, which tells a damaged file from a broken event."""
+
+
+def find_session_file(folder: Path, tenant: str, session: str) -> Path:
+    """Return the file of an archived session; a folder gets one in 256 of a tenant's sessions."""
+    shelf = hashlib.sha256(session.encode()).hexdigest()[:2]
+    return folder / "sessions" / tenant / shelf / f"{session}.ndjson"
+
+
+def write_session_file(file: Path, raws: Sequence[RawEvent]) -> Sequence[ArchivedLine]:
+    """Write the messages of a session, so that they outlive a power loss; return where each is.
+
+    A file that is there is replaced as a whole.
+    """
+    lines: list[ArchivedLine] = []
+    offset = 0
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    half = file.with_suffix(".half")
+    with os.fdopen(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as written:
+        for raw in raws:
+            line = encode_line(raw)
+            lines.append(ArchivedLine(raw, offset, len(line), crc32(line)))
+            offset += len(line)
+            written.write(line)
+        written.flush()
+        os.fsync(written.fileno())
+    half.replace(file)
+    _sync_folder(file.parent)
+    return lines
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def is_line_safe(raw: RawEvent) -> bool:
+    """Return whether a message can be a line and be read back: no event has an end of line."""
+    return b"\n" not in raw.stored
+
+
+def encode_line(raw: RawEvent) -> bytes:
+    """Return a message as a line."""
+    head = f'{{"position":{raw.stream_sequence},"subject":"{raw.subject}","event":'
+    return head.encode() + raw.stored + _LINE_END
+
+
+def decode_line(file: Path, line: bytes) -> RawEvent:
+    """Return the message of a line; raises `Corrupt` for what `encode_line` did not write."""
+    found = _LINE_START.match(line)
+    if found is None or not line.endswith(_LINE_END):
+        raise describe_damage(file, "a line of it is no archived event")
+    position, subject = found.groups()
+    return RawEvent(subject.decode(), int(position), line[found.end() : -len(_LINE_END)])
+
+
+def describe_damage(file: Path, detail: str) -> Corrupt:
+    """Return the error for a file that is not as it was written."""
+    return Corrupt(f"archive {file}", f"{detail}: restore the archive from a backup")
