@@ -106,7 +106,12 @@ async def open_archived_store(tmp_path: Path) -> AsyncGenerator[ContractStore]:
         )
 
 
-@pytest_asyncio.fixture(params=["memory", "jetstream", "archived"])
+ARCHIVED = pytest.param(
+    "archived", marks=pytest.mark.slow("the stream is made anew behind every third append")
+)
+
+
+@pytest_asyncio.fixture(params=["memory", "jetstream", ARCHIVED])
 async def store(
     request: pytest.FixtureRequest, nats_url: str, tmp_path: Path
 ) -> AsyncIterator[ContractStore]:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
+import itertools
+import json
+import re
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,19 +17,28 @@ import pytest
 from tests.events.log_sessions import (
     append_one_by_one,
     append_texts,
+    build_batch,
     read_past,
     require_appended,
     take_items,
 )
+from turnlog.events.archive.archive_index import NextIndex
+from turnlog.events.archive.session_files import find_session_file
 from turnlog.events.codec import encode_batch
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.errors import Corrupt, StreamHole, Unavailable
-from turnlog.events.jetstream.jetstream_client import JetStreamClient, add_archive, open_client
-from turnlog.events.jetstream.nats_connection import open_connection
-from turnlog.events.jetstream.stream_setup import StreamOptions
+from turnlog.events.errors import Corrupt, Refused, Unavailable
+from turnlog.events.jetstream.jetstream_client import (
+    add_archive,
+    build_client,
+    open_client,
+)
+from turnlog.events.jetstream.nats_connection import answer_requests, open_connection
+from turnlog.events.jetstream.stream_setup import StreamOptions, provision_streams
 from turnlog.events.model.session_events import SessionClosed
-from turnlog.events.store.ports import BatchConflict, EventLog
+from turnlog.events.store.ports import BatchConflict, EventLog, RawEvent
+from turnlog.events.subjects import POSITIONS_SUBJECT
 from turnlog.events.testing import make_drafts
+from turnlog.services.archive import session_archiver, stream_copy, stream_remake
 from turnlog.services.archive.closed_sessions import ArchivePlan
 from turnlog.services.archive.session_archiver import SessionArchiver, lock_archive
 from turnlog.services.platform.nats_server import NatsServer
@@ -54,14 +67,14 @@ async def fill_log(log: EventLog) -> dict[str, Sequence[RecordedEvent]]:
 async def move_closed_sessions(url: str, folder: Path) -> ArchivePlan:
     """Run the command as it would run now, for everything that is closed."""
     with lock_archive(folder):
-        async with (
-            open_connection(url, name="archive") as connection,
-            add_archive(connection, folder) as reading,
-        ):
-            archiver = SessionArchiver(connection=reading, folder=folder)
-            plan = await archiver.plan_move(datetime.now(UTC) + timedelta(hours=1), "t")
-            await archiver.move_sessions(plan)
-            return plan
+        async with open_connection(url, name="archive") as connection:
+            await SessionArchiver(connection=connection, folder=folder).finish_move()
+            async with add_archive(connection, folder) as reading:
+                archiver = SessionArchiver(connection=reading, folder=folder)
+                plan = await archiver.plan_move(datetime.now(UTC) + timedelta(hours=1), "t")
+                if plan.sessions:
+                    await archiver.move_sessions(plan)
+                return plan
 
 
 async def read_everything(log: EventLog, events: dict[str, Sequence[RecordedEvent]]) -> list[Any]:
@@ -108,3 +121,180 @@ async def test_every_way_of_reading_says_the_same(own_server: NatsServer, tmp_pa
             "$JS.API.DIRECT.GET.SESSIONS", b'{"last_by_subj":"session.t.b.>"}'
         )
         assert (message.headers or {})["Status"] == "404"
+
+
+class Died(BaseException):
+    """A run was killed; nothing of it goes on, not even its clean-up."""
+
+
+@dataclass
+class DyingRun:
+    """Kills a run at one of its requests to the server or steps in files."""
+
+    step: int
+    taken: int = 0
+
+    def let_steps_die(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Let each step of a run count, and die from the chosen one on."""
+        for module, name in (
+            (stream_remake, "request_json"),
+            (stream_copy, "request_json"),
+            (stream_copy, "_send_chunk"),
+            (session_archiver, "write_session_file"),
+            (session_archiver, "write_private_file"),
+        ):
+            monkeypatch.setattr(module, name, self._wrap(getattr(module, name)))
+        for name in ("finish", "replace_index"):
+            monkeypatch.setattr(NextIndex, name, self._wrap(getattr(NextIndex, name)))
+
+    def _wrap(self, call: Any) -> Any:
+        def take_step(*arguments: Any, **named: Any) -> Any:
+            self.taken += 1
+            if self.taken >= self.step:
+                raise Died
+            return call(*arguments, **named)
+
+        return take_step
+
+
+async def test_run_that_was_killed_at_any_step_is_finished(
+    own_server: NatsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_client(own_server.url, StreamOptions()) as opened:
+        kept = await append_one_by_one(opened.log, "t", "kept", 2)
+    for step in itertools.count(1):
+        async with open_client(own_server.url, StreamOptions(), archive=tmp_path) as opened:
+            kept += await append_one_by_one(opened.log, "t", "kept", 1, kept[-1].head)
+            moved = await append_one_by_one(opened.log, "t", f"moved-{step}", 2)
+            await close_session(opened.log, moved[-1])
+            expected = await read_past(opened.log, None)
+        with monkeypatch.context() as patched:
+            run = DyingRun(step)
+            run.let_steps_die(patched)
+            with suppress(Died):
+                await move_closed_sessions(own_server.url, tmp_path)
+        if run.taken >= step:
+            for folder in (tmp_path, None):
+                assert await start_role(own_server.url, folder) in {None, tuple(expected)}
+            await move_closed_sessions(own_server.url, tmp_path)
+        async with open_client(own_server.url, StreamOptions(), archive=tmp_path) as opened:
+            assert await read_past(opened.log, None) == expected
+            message = await opened.connection.send_request(
+                "$JS.API.DIRECT.GET.SESSIONS",
+                json.dumps({"last_by_subj": f"session.t.moved-{step}.>"}).encode(),
+            )
+            assert (message.headers or {})["Status"] == "404"
+        if run.taken < step:
+            break
+    assert step > 15, "the walk died at too few steps to be one"
+
+
+async def start_role(url: str, folder: Path | None) -> tuple[RawEvent, ...] | None:
+    """Start as a role would, with little patience; return what it reads, or None if refused."""
+    try:
+        async with (
+            open_connection(url, name="start") as connection,
+            add_archive(connection, folder) as reading,
+        ):
+            await provision_streams(reading, StreamOptions(), patience=0)
+            return tuple(await read_past(build_client(reading).log, None))
+    except (Corrupt, Unavailable) as refusal:
+        assert any(fix in str(refusal) for fix in ("turnlog archive finish", "TURNLOG_ARCHIVE"))
+        return None
+
+
+async def test_stale_writer_appends_nothing_behind_archived_events(
+    own_server: NatsServer, tmp_path: Path
+) -> None:
+    async with open_client(own_server.url, StreamOptions()) as before:
+        events = (await fill_log(before.log))["b"]
+    await move_closed_sessions(own_server.url, tmp_path)
+    async with open_client(own_server.url, StreamOptions(), archive=tmp_path) as after:
+        for head in (None, events[4].head):
+            outcome = await after.log.append_batch(build_batch("t", "b", head, "late"))
+            assert outcome == BatchConflict(len(events))
+        (last,) = await append_texts(after.log, "t", "b", "behind", after=events[-1].head)
+        assert await after.log.read_range("t", "b", None, last) == [*events, last]
+
+
+@pytest.mark.parametrize("damage", ["altered", "shortened", "missing"])
+async def test_damaged_file_is_named_and_other_sessions_are_read(
+    own_server: NatsServer, tmp_path: Path, damage: str
+) -> None:
+    async with open_client(own_server.url, StreamOptions()) as before:
+        events = await fill_log(before.log)
+        await close_session(before.log, events["c"][-1])
+    await move_closed_sessions(own_server.url, tmp_path)
+    file = find_session_file(tmp_path, "t", "b")
+    stored = file.read_bytes()
+    match damage:
+        case "altered":
+            file.write_bytes(stored.replace(b"hello", b"hallo", 1))
+        case "shortened":
+            file.write_bytes(stored[:-1])
+        case _:
+            file.unlink()
+    async with open_client(own_server.url, StreamOptions(), archive=tmp_path) as after:
+        places = [each.stream_sequence for each in events["b"]]
+        with pytest.raises(Corrupt, match=re.escape(str(file))):
+            await after.log.read_events_at("t", places)
+        with pytest.raises(Corrupt, match=re.escape(str(file))):
+            await read_past(after.log, "t")
+        assert await after.log.read_range("t", "c", None, events["c"][-1]) == events["c"]
+
+
+async def test_role_without_all_of_the_archive_is_refused(
+    own_server: NatsServer, tmp_path: Path
+) -> None:
+    async with open_client(own_server.url, StreamOptions()) as before:
+        await fill_log(before.log)
+    await move_closed_sessions(own_server.url, tmp_path)
+    with pytest.raises(Corrupt, match="13 of its messages .* 0 are found .* TURNLOG_ARCHIVE"):
+        await enter(open_client(own_server.url, StreamOptions()))
+    NextIndex(tmp_path / "other").finish()
+    NextIndex.replace_index(tmp_path / "other")
+    with pytest.raises(Corrupt, match="13 of its messages"):
+        await enter(open_client(own_server.url, StreamOptions(), archive=tmp_path / "other"))
+    (tmp_path / "index.db").write_bytes(b"no database")
+    with pytest.raises(Corrupt, match="index.db: file is not a database: restore the archive"):
+        await enter(open_client(own_server.url, StreamOptions(), archive=tmp_path))
+
+
+async def enter(opening: AbstractAsyncContextManager[object]) -> None:
+    async with opening:
+        pass
+
+
+async def test_only_sessions_that_are_closed_for_long_enough_and_whole_are_moved(
+    own_server: NatsServer, tmp_path: Path
+) -> None:
+    async with open_client(own_server.url, StreamOptions()) as opened:
+        for session in ("closed", "open", "stray"):
+            events = await append_one_by_one(opened.log, "t", session, 2)
+            if session != "open":
+                await close_session(opened.log, events[-1])
+        await close_session(opened.log, (await append_one_by_one(opened.log, "u", "closed", 1))[-1])
+        await opened.connection.send_request("session.t.stray.turn.submitted", b"no event")
+        archiver = SessionArchiver(connection=opened.connection, folder=tmp_path)
+        young = await archiver.plan_move(datetime.now(UTC) - timedelta(days=9_000), "t")
+        plan = await archiver.plan_move(datetime.now(UTC), "t")
+    assert young.sessions == []
+    assert (plan.sessions, plan.with_strays) == ([("t", "closed")], [("t", "stray")])
+
+
+async def test_nothing_is_moved_while_a_role_is_connected(
+    own_server: NatsServer, tmp_path: Path
+) -> None:
+    async with open_client(own_server.url, StreamOptions()) as opened:
+        await fill_log(opened.log)
+
+        async def answer() -> bytes:
+            return b"{}"
+
+        async with answer_requests(opened.connection, POSITIONS_SUBJECT, answer):
+            with pytest.raises(Refused, match="a gateway, a worker or a projector is connected"):
+                await move_closed_sessions(own_server.url, tmp_path)
+        assert (await opened.log.read_last_event("t", "b", leader=True)) is not None
+        await append_one_by_one(opened.log, "t", "new", 1)
+    with lock_archive(tmp_path), pytest.raises(Refused, match="another command moves sessions"):
+        await move_closed_sessions(own_server.url, tmp_path)

@@ -292,6 +292,8 @@ async def _find_or_create_stream(
     except JsApiError as denied:
         if denied.code != STREAM_NOT_FOUND:
             raise
+    if name == SESSIONS_STREAM:
+        await _require_empty_record(connection)
     payload = json.dumps(config | _choose_first_sequence(config)).encode()
     try:
         return await request_json(
@@ -299,6 +301,23 @@ async def _find_or_create_stream(
         )
     except RequestDenied as denied:
         raise _build_unprovisioned(f"stream {name}", "does not exist") from denied
+
+
+async def _require_empty_record(connection: NatsConnection) -> None:
+    """Refuse to begin a log of sessions where the library of an earlier one is.
+
+    Sessions may be on their way into the archive, or the stream is lost; an empty one would hide it.
+    """
+    subject = f"$JS.API.STREAM.INFO.{LIBRARY_STREAM}"
+    try:
+        await request_json(connection, subject, _StreamConfigReply)
+    except JsApiError as denied:
+        if denied.code != STREAM_NOT_FOUND:
+            raise
+        return
+    detail = f"is missing, and {LIBRARY_STREAM} is there: run `turnlog archive finish` if a run of"
+    fix = "`turnlog archive sessions` was interrupted, otherwise restore the stream from a backup"
+    raise Corrupt(f"stream {SESSIONS_STREAM}", f"{detail} {fix}")
 
 
 def _build_unprovisioned(stream: str, fault: str) -> Unavailable:
