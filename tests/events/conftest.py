@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
 from turnlog.events.archive.archive_index import NextIndex
+from turnlog.events.archive.message_archive import MessageArchive
 from turnlog.events.codec import EventBatch
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, JetStreamLog, open_client
@@ -88,8 +89,8 @@ class ArchivingLog(JetStreamLog):
         archiver = SessionArchiver(connection=self.connection, folder=self.folder)
         await archiver.move_sessions(ArchivePlan(sessions=[key], events=0, size=0))
         # Processes open an archive when they start; this one sees what is moved meanwhile.
-        assert self.connection.archive
-        self.connection.archive.__init__(self.folder)
+        opened = replace(self.connection, archive=MessageArchive(self.folder))
+        object.__setattr__(self, "connection", opened)
 
 
 @asynccontextmanager

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import pytest
 
@@ -27,6 +28,7 @@ from turnlog.events.archive.session_files import find_session_file
 from turnlog.events.codec import encode_batch
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt, Refused, Unavailable
+from turnlog.events.jetstream.archive import stream_copy, stream_remake
 from turnlog.events.jetstream.jetstream_client import (
     add_archive,
     build_client,
@@ -38,12 +40,16 @@ from turnlog.events.model.session_events import SessionClosed
 from turnlog.events.store.ports import BatchConflict, EventLog, RawEvent
 from turnlog.events.subjects import POSITIONS_SUBJECT
 from turnlog.events.testing import make_drafts
-from turnlog.services.archive import session_archiver, stream_copy, stream_remake
+from turnlog.services.archive import session_archiver
 from turnlog.services.archive.closed_sessions import ArchivePlan
 from turnlog.services.archive.session_archiver import SessionArchiver, lock_archive
 from turnlog.services.platform.nats_server import NatsServer
 
 pytestmark = pytest.mark.asyncio
+
+Given = ParamSpec("Given")
+
+Result = TypeVar("Result")
 
 
 async def close_session(log: EventLog, last: RecordedEvent) -> RecordedEvent:
@@ -57,8 +63,9 @@ async def fill_log(log: EventLog) -> dict[str, Sequence[RecordedEvent]]:
     """Append three sessions whose events alternate, and close the second; return their events."""
     events: dict[str, list[RecordedEvent]] = {"a": [], "b": [], "c": []}
     for _ in range(12):
-        for session, found in events.items():
-            found += await append_one_by_one(log, "t", session, 1, found[-1].head if found else None)
+        for session in ("a", "b", "c"):
+            head = events[session][-1].head if events[session] else None
+            events[session] += await append_one_by_one(log, "t", session, 1, head)
     events["b"].append(await close_session(log, events["b"][-1]))
     other = await append_one_by_one(log, "u", "b", 3)
     return {**events, "u": other}
@@ -147,8 +154,8 @@ class DyingRun:
         for name in ("finish", "replace_index"):
             monkeypatch.setattr(NextIndex, name, self._wrap(getattr(NextIndex, name)))
 
-    def _wrap(self, call: Any) -> Any:
-        def take_step(*arguments: Any, **named: Any) -> Any:
+    def _wrap(self, call: Callable[Given, Result]) -> Callable[Given, Result]:
+        def take_step(*arguments: Given.args, **named: Given.kwargs) -> Result:
             self.taken += 1
             if self.taken >= self.step:
                 raise Died
@@ -199,8 +206,9 @@ async def start_role(url: str, folder: Path | None) -> tuple[RawEvent, ...] | No
             await provision_streams(reading, StreamOptions(), patience=0)
             return tuple(await read_past(build_client(reading).log, None))
     except (Corrupt, Unavailable) as refusal:
-        assert any(fix in str(refusal) for fix in ("turnlog archive finish", "TURNLOG_ARCHIVE"))
-        return None
+        if re.search("turnlog archive finish|TURNLOG_ARCHIVE", str(refusal)):
+            return None
+        raise
 
 
 async def test_stale_writer_appends_nothing_behind_archived_events(
@@ -217,7 +225,7 @@ async def test_stale_writer_appends_nothing_behind_archived_events(
         assert await after.log.read_range("t", "b", None, last) == [*events, last]
 
 
-@pytest.mark.parametrize("damage", ["altered", "shortened", "missing"])
+@pytest.mark.parametrize("damage", ["altered", "flipped", "shortened", "missing"])
 async def test_damaged_file_is_named_and_other_sessions_are_read(
     own_server: NatsServer, tmp_path: Path, damage: str
 ) -> None:
@@ -229,7 +237,9 @@ async def test_damaged_file_is_named_and_other_sessions_are_read(
     stored = file.read_bytes()
     match damage:
         case "altered":
-            file.write_bytes(stored.replace(b"hello", b"hallo", 1))
+            file.write_bytes(gzip.compress(gzip.decompress(stored).replace(b"hello", b"hallo", 1)))
+        case "flipped":
+            file.write_bytes(stored[:100] + bytes([stored[100] ^ 1]) + stored[101:])
         case "shortened":
             file.write_bytes(stored[:-1])
         case _:
@@ -249,14 +259,14 @@ async def test_role_without_all_of_the_archive_is_refused(
     async with open_client(own_server.url, StreamOptions()) as before:
         await fill_log(before.log)
     await move_closed_sessions(own_server.url, tmp_path)
-    with pytest.raises(Corrupt, match="13 of its messages .* 0 are found .* TURNLOG_ARCHIVE"):
+    with pytest.raises(Corrupt, match=r"13 of its messages .* 0 are found .* TURNLOG_ARCHIVE"):
         await enter(open_client(own_server.url, StreamOptions()))
     NextIndex(tmp_path / "other").finish()
     NextIndex.replace_index(tmp_path / "other")
     with pytest.raises(Corrupt, match="13 of its messages"):
         await enter(open_client(own_server.url, StreamOptions(), archive=tmp_path / "other"))
     (tmp_path / "index.db").write_bytes(b"no database")
-    with pytest.raises(Corrupt, match="index.db: file is not a database: restore the archive"):
+    with pytest.raises(Corrupt, match=r"index\.db: file is not a database: restore the archive"):
         await enter(open_client(own_server.url, StreamOptions(), archive=tmp_path))
 
 

@@ -16,7 +16,6 @@ from typing import Any, Final, NamedTuple
 
 from turnlog.events.archive.session_files import ArchivedLine
 from turnlog.events.errors import Corrupt
-from turnlog.events.stray_messages import parse_history_key
 from turnlog.events.subjects import SESSION_HISTORY
 
 INDEX_FILE: Final = "index.db"
@@ -59,7 +58,7 @@ class ArchiveSummary:
     sessions: int
     events: int
     size: int
-    """Bytes of the files of the sessions."""
+    """Bytes of the files of the sessions, unpacked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +97,11 @@ class ArchiveIndex:
             self._open = sqlite3.connect(address, uri=True, check_same_thread=False)
         except sqlite3.Error as error:
             raise self._describe_damage(error) from error
-        ((self.count, last),) = self._fetch("SELECT count(*), max(position) FROM messages")
+        ((count, last),) = self._fetch("SELECT count(*), max(position) FROM messages")
+        self.count: int = count
+        """How many messages are archived."""
         self.last_position: int = last or 0
-        """That of the last message that is archived."""
+        """That of the last of them."""
 
     def close(self) -> None:
         """Close the file."""
@@ -176,27 +177,23 @@ class NextIndex:
 
     def add_session(self, tenant: str, session: str, lines: Sequence[ArchivedLine]) -> None:
         """Add the messages of a session, in place of those that it had."""
-        with self._open:
-            self._open.execute(
-                "INSERT OR IGNORE INTO sessions (tenant, session) VALUES (?, ?)", (tenant, session)
-            )
-            ((owner,),) = self._open.execute(
-                "SELECT id FROM sessions WHERE tenant = ? AND session = ?", (tenant, session)
-            ).fetchall()
-            self._open.executemany(
-                "INSERT OR REPLACE INTO messages VALUES (?, ?, ?, ?, ?, ?)",
+        owner = (tenant, session)
+        self._open.execute("INSERT OR IGNORE INTO sessions (tenant, session) VALUES (?, ?)", owner)
+        self._open.executemany(
+            "INSERT OR REPLACE INTO messages VALUES"
+            " (?, (SELECT id FROM sessions WHERE tenant = ? AND session = ?), ?, ?, ?, ?)",
+            (
                 (
-                    (
-                        each.raw.stream_sequence,
-                        owner,
-                        each.raw.subject.split(".", 3)[3],
-                        each.offset,
-                        each.length,
-                        each.checksum,
-                    )
-                    for each in lines
-                ),
-            )
+                    each.raw.stream_sequence,
+                    *owner,
+                    each.raw.subject.split(".", 3)[3],
+                    each.offset,
+                    each.length,
+                    each.checksum,
+                )
+                for each in lines
+            ),
+        )
 
     @staticmethod
     def replace_index(folder: Path) -> None:
@@ -206,7 +203,8 @@ class NextIndex:
             file.replace(folder / INDEX_FILE)
 
     def finish(self) -> int:
-        """Close the file, and return how many messages it has."""
+        """Write the file, so that it outlives a power loss; return how many messages it has."""
+        self._open.commit()
         ((count,),) = self._open.execute("SELECT count(*) FROM messages").fetchall()
         self._open.close()
         return int(count)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import BinaryIO, Final, TypeVar
+from threading import Lock
+from typing import Final, TypeVar
 from zlib import crc32
 
 from turnlog.events.archive.archive_index import (
@@ -16,7 +18,12 @@ from turnlog.events.archive.archive_index import (
     has_index,
     parse_subject_filter,
 )
-from turnlog.events.archive.session_files import decode_line, describe_damage, find_session_file
+from turnlog.events.archive.session_files import (
+    decode_line,
+    describe_damage,
+    find_session_file,
+    read_session_file,
+)
 from turnlog.events.errors import Corrupt
 from turnlog.events.store.ports import RawEvent
 
@@ -25,7 +32,33 @@ ResultT = TypeVar("ResultT")
 MARKER_FILE: Final = "moving.json"
 """In a folder from when on the stream may lack what the index does not have yet."""
 
+UNPACKED_BYTES: Final = 32 * 1024 * 1024
+"""Bytes of unpacked files that are kept; a longer one is kept alone."""
+
 EVERYTHING: Final = MessageSelection()
+
+
+class UnpackedFiles:
+    """The files that were read last, unpacked; threads share them."""
+
+    def __init__(self) -> None:
+        self._texts = OrderedDict[Path, bytes]()
+        self._size = 0
+        self._lock = Lock()
+
+    def read_file(self, file: Path) -> bytes:
+        """Return what the file of a session unpacks to; raises `Corrupt`."""
+        with self._lock:
+            if file in self._texts:
+                self._texts.move_to_end(file)
+                return self._texts[file]
+        text = read_session_file(file)
+        with self._lock:
+            self._size += len(text) - len(self._texts.get(file, b""))
+            self._texts[file] = text
+            while self._size > UNPACKED_BYTES and len(self._texts) > 1:
+                self._size -= len(self._texts.popitem(last=False)[1])
+        return text
 
 
 class MessageArchive:
@@ -38,6 +71,7 @@ class MessageArchive:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._index = ArchiveIndex(folder)
+        self._unpacked = UnpackedFiles()
 
     def close(self) -> None:
         """Close the index."""
@@ -105,21 +139,17 @@ class MessageArchive:
         for line in lines:
             file = find_session_file(self.folder, line.tenant, line.session)
             by_file.setdefault(file, []).append(line)
-        found = [raw for file, wanted in by_file.items() for raw in _read_file(file, wanted)]
+        found = [
+            _find_line(file, text, each)
+            for file, wanted in by_file.items()
+            for text in (self._unpacked.read_file(file),)
+            for each in wanted
+        ]
         return sorted(found, key=lambda raw: raw.stream_sequence)
 
 
-def _read_file(file: Path, wanted: Sequence[IndexedLine]) -> list[RawEvent]:
-    try:
-        with file.open("rb") as opened:
-            return [_read_line(opened, file, each) for each in wanted]
-    except OSError as error:
-        raise describe_damage(file, error.strerror or type(error).__name__) from error
-
-
-def _read_line(opened: BinaryIO, file: Path, wanted: IndexedLine) -> RawEvent:
-    opened.seek(wanted.start)
-    line = opened.read(wanted.length)
+def _find_line(file: Path, text: bytes, wanted: IndexedLine) -> RawEvent:
+    line = text[wanted.start : wanted.start + wanted.length]
     if crc32(line) != wanted.checksum:
         raise describe_damage(file, f"the event at position {wanted.position} was altered")
     return decode_line(file, line)

@@ -1,4 +1,4 @@
-"""The form of an archived session: one file of NDJSON, a stored message a line.
+"""The form of an archived session: one packed file of NDJSON, a stored message a line.
 
 A line has the position of the message in the stream, its subject, and the event with exactly the
 bytes that were stored, so digests and chain stay what they were, and any reader of NDJSON can use
@@ -7,9 +7,11 @@ the file without Turnlog.
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import os
 import re
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -24,13 +26,16 @@ _LINE_START: Final = re.compile(
 
 _LINE_END: Final = b"}\n"
 
+PACKING_LEVEL: Final = 6
+"""What zlib takes by itself: events become a fifth or less."""
+
 
 class ArchivedLine(NamedTuple):
     """Where a message is in the file of its session."""
 
     raw: RawEvent
     offset: int
-    """Bytes before its line."""
+    """Bytes before its line, in the unpacked file."""
     length: int
     """Bytes of its line, with the end of it."""
     checksum: int
@@ -40,7 +45,7 @@ class ArchivedLine(NamedTuple):
 def find_session_file(folder: Path, tenant: str, session: str) -> Path:
     """Return the file of an archived session; a folder gets one in 256 of a tenant's sessions."""
     shelf = hashlib.sha256(session.encode()).hexdigest()[:2]
-    return folder / "sessions" / tenant / shelf / f"{session}.ndjson"
+    return folder / "sessions" / tenant / shelf / f"{session}.ndjson.gz"
 
 
 def write_session_file(file: Path, raws: Sequence[RawEvent]) -> Sequence[ArchivedLine]:
@@ -48,21 +53,28 @@ def write_session_file(file: Path, raws: Sequence[RawEvent]) -> Sequence[Archive
 
     A file that is there is replaced as a whole.
     """
-    lines: list[ArchivedLine] = []
-    offset = 0
+    found, text = list[ArchivedLine](), bytearray()
+    for raw in raws:
+        line = encode_line(raw)
+        found.append(ArchivedLine(raw, len(text), len(line), crc32(line)))
+        text += line
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     half = file.with_suffix(".half")
     with os.fdopen(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as written:
-        for raw in raws:
-            line = encode_line(raw)
-            lines.append(ArchivedLine(raw, offset, len(line), crc32(line)))
-            offset += len(line)
-            written.write(line)
+        written.write(gzip.compress(text, PACKING_LEVEL, mtime=0))
         written.flush()
         os.fsync(written.fileno())
     half.replace(file)
     _sync_folder(file.parent)
-    return lines
+    return found
+
+
+def read_session_file(file: Path) -> bytes:
+    """Return what the file of a session unpacks to; raises `Corrupt`."""
+    try:
+        return gzip.decompress(file.read_bytes())
+    except (OSError, EOFError, zlib.error) as error:
+        raise describe_damage(file, getattr(error, "strerror", None) or str(error)) from error
 
 
 def _sync_folder(folder: Path) -> None:

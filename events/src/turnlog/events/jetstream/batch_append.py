@@ -157,9 +157,7 @@ def _classify_denial(denied: JsApiError, largest: int) -> PublishOutcome:
     )
 
 
-async def _send_batch(
-    connection: NatsConnection, batch: EventBatch, expected: int
-) -> PublishAck:
+async def _send_batch(connection: NatsConnection, batch: EventBatch, expected: int) -> PublishAck:
     headers_by_message = _build_headers(batch, expected)
     *others, (last, commit) = zip(batch.messages, headers_by_message, strict=True)
     for message, headers in others:

@@ -138,7 +138,7 @@ ARCHIVED_METADATA: Final = "turnlog-archived"
 
 class _StreamConfig(BaseModel):
     max_bytes: int = -1
-    metadata: dict[str, str] = {}  # noqa: RUF012 - pydantic copies defaults
+    metadata: dict[str, str] = {}
 
 
 NANOSECONDS_PER_SECOND: Final = 10**9

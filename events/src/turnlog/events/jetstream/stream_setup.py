@@ -17,6 +17,7 @@ import asyncio
 import json
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -260,6 +261,12 @@ async def _ensure_stream(
             await wait_backoff(failures)
 
 
+def get_metadata(config: JetStreamConfig) -> Mapping[str, str]:
+    """Return the metadata of a stream."""
+    found = config.get("metadata")
+    return {name: str(value) for name, value in found.items()} if isinstance(found, dict) else {}
+
+
 def _check_archive(
     connection: NatsConnection, config: JetStreamConfig, effective: JetStreamConfig
 ) -> None:
@@ -268,8 +275,8 @@ def _check_archive(
     if effective.get("subjects") == list(FENCED_SUBJECTS):
         detail = "sessions are being moved into the archive, or a run was interrupted"
         raise Unavailable(f"stream {stream}", f"{detail}: run `turnlog archive finish`")
-    metadata, archive = effective.get("metadata"), connection.find_archive(stream)
-    moved = int(metadata.get(ARCHIVED_METADATA, 0)) if isinstance(metadata, dict) else 0
+    archive = connection.find_archive(stream)
+    moved = int(get_metadata(effective).get(ARCHIVED_METADATA, 0))
     there = archive.count if archive else 0
     if moved != there:
         detail = f"{moved} of its messages were moved into an archive, and {there} are found there"
@@ -306,7 +313,8 @@ async def _find_or_create_stream(
 async def _require_empty_record(connection: NatsConnection) -> None:
     """Refuse to begin a log of sessions where the library of an earlier one is.
 
-    Sessions may be on their way into the archive, or the stream is lost; an empty one would hide it.
+    Sessions may be on their way into the archive, or the stream is lost: an empty one would hide
+    it.
     """
     subject = f"$JS.API.STREAM.INFO.{LIBRARY_STREAM}"
     try:
@@ -334,11 +342,9 @@ async def _update_earlier_stream(
         name: True for name in DELETE_DENIALS if name in config and not effective.get(name)
     }
     if is_ruined_by_power_loss(effective):
-        metadata = effective.get("metadata")
-        kept = metadata if isinstance(metadata, dict) else {}
         changes |= {
             "compression": UNCOMPRESSED,
-            "metadata": {**kept, UNCOMPRESSED_SINCE: found.ts},
+            "metadata": {**get_metadata(effective), UNCOMPRESSED_SINCE: found.ts},
         }
     if not changes:
         return effective

@@ -44,11 +44,7 @@ class _SessionFacts:
 
     def is_due(self, before: datetime) -> bool:
         """Return whether the session is closed, has events to move, and none after a time."""
-        return (
-            self.is_closed
-            and self.live > 0
-            and datetime.fromisoformat(self.last_time) < before
-        )
+        return self.is_closed and self.live > 0 and datetime.fromisoformat(self.last_time) < before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,9 +77,7 @@ async def find_closed_sessions(
                 is_archived = archive is not None and archive.has_message(raw.stream_sequence)
                 facts.add_event(raw, is_archived=is_archived)
     chosen = {
-        key: facts
-        for key, facts in found.items()
-        if key[0] == tenant and facts.is_due(before)
+        key: facts for key, facts in found.items() if key[0] == tenant and facts.is_due(before)
     }
     whole = {key: facts for key, facts in chosen.items() if not facts.has_strays}
     return ArchivePlan(

@@ -15,20 +15,20 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
 from turnlog.events.archive.archive_index import NextIndex
 from turnlog.events.archive.message_archive import MARKER_FILE
 from turnlog.events.archive.session_files import find_session_file, write_session_file
 from turnlog.events.errors import Refused, Unavailable
+from turnlog.events.jetstream.archive.stream_copy import StreamCopy
+from turnlog.events.jetstream.archive.stream_remake import SessionsStream
 from turnlog.events.jetstream.js_api import CREATED_METADATA, fetch_stream_info
 from turnlog.events.jetstream.nats_connection import NatsConnection
 from turnlog.events.jetstream.session_reads import read_raw_events_by_subject
 from turnlog.events.jetstream.work_queue import fetch_work_queue_state
 from turnlog.events.subjects import POSITIONS_SUBJECT, SESSION_HISTORY, SESSIONS_STREAM
 from turnlog.services.archive.closed_sessions import ArchivePlan, SessionKey, find_closed_sessions
-from turnlog.services.archive.stream_copy import StreamCopy
-from turnlog.services.archive.stream_remake import SessionsStream
 from turnlog.services.platform.concurrency import run_in_thread
 from turnlog.services.platform.nats_server import lock_file
 from turnlog.services.platform.whole_files import write_private_file
@@ -47,6 +47,11 @@ class MoveMarker(BaseModel):
     sessions: tuple[SessionKey, ...]
     archived: int
     """Messages in the archive once the run is done."""
+
+    @property
+    def replicas(self) -> int:
+        """How many replicas the stream had."""
+        return TypeAdapter(int).validate_python(self.copied.config["num_replicas"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +99,7 @@ class SessionArchiver:
         if await stream.find_archived_count() != marker.archived:
             await stream.remake(marker.copied, copy, marker.sessions, marker.archived)
         await stream.lift_fence()
+        await stream.replicate(marker.replicas)
         NextIndex.replace_index(self.folder)
         file.unlink()
         copy.unlink()

@@ -15,6 +15,7 @@ from typing import Final
 from pydantic import BaseModel
 
 from turnlog.events.errors import Corrupt
+from turnlog.events.jetstream.archive.stream_copy import StreamCopy, load_stream, save_stream
 from turnlog.events.jetstream.js_api import (
     ARCHIVED_METADATA,
     JsApiError,
@@ -26,14 +27,9 @@ from turnlog.events.jetstream.stream_setup import (
     FENCED_SUBJECTS,
     STREAM_NOT_FOUND,
     JetStreamConfig,
+    get_metadata,
 )
 from turnlog.events.subjects import SESSION_HISTORY, SESSIONS_STREAM
-from turnlog.services.archive.stream_copy import (
-    StreamCopy,
-    get_metadata,
-    load_stream,
-    save_stream,
-)
 
 ANSWER_SECONDS: Final = 120.0
 """Seconds that the server may take to make the stream, or to remove one session from it."""
@@ -96,7 +92,7 @@ class SessionsStream:
         """Let the stream take events again."""
         found = await self._request("INFO")
         if found.config["subjects"] == list(FENCED_SUBJECTS):
-            await self._request("UPDATE", found.config | {"subjects": _SUBJECTS})
+            await self._request("UPDATE", found.config | {"subjects": [ALL_SESSION_SUBJECTS]})
 
     async def save(self, file: Path) -> StreamCopy:
         """Write the stream into a file; return its configuration and its state."""
@@ -105,7 +101,7 @@ class SessionsStream:
     async def remake(
         self, copy: StreamCopy, file: Path, sessions: Collection[tuple[str, str]], archived: int
     ) -> None:
-        """Make the stream from a file, without the sessions of these tenants.
+        """Make the stream from a file, without the sessions of these tenants, with one replica.
 
         `archived` is how many messages it lacks then. It may be there or not, whole or half made.
         Raises `Corrupt` if it does not become what it has to be.
@@ -118,10 +114,9 @@ class SessionsStream:
         for tenant, session in sessions:
             await self._remove_session(tenant, session)
         await self._check_state(copy, archived)
-        config = copy.add_metadata(ARCHIVED_METADATA, str(archived)).config
-        config |= DELETE_DENIALS | {"subjects": _SUBJECTS}
+        noted = copy.add_metadata(ARCHIVED_METADATA, str(archived)).config
+        config: JetStreamConfig = {**noted, **DELETE_DENIALS, "subjects": [ALL_SESSION_SUBJECTS]}
         await self._request("UPDATE", config | {"num_replicas": 1})
-        await self._replicate(config)
 
     async def _remove_session(self, tenant: str, session: str) -> None:
         subjects = SESSION_HISTORY.build_filter(tenant, session)
@@ -143,23 +138,25 @@ class SessionsStream:
             )
             raise Corrupt(f"stream {SESSIONS_STREAM}", f"{detail}: run the command again")
 
-    async def _replicate(self, config: JetStreamConfig) -> None:
-        """Give the stream its replicas, and wait until each of them has everything."""
-        if config["num_replicas"] == 1:
-            return
-        # Not loaded with them: a replica of a loaded stream says for 5 s that it has what it lacks.
-        await self._request("UPDATE", config)
-        failures = 0
-        while True:
+    async def replicate(self, replicas: int) -> None:
+        """Give the stream its replicas, and wait until each of them has everything.
+
+        It is not loaded with them: a replica of a loaded stream says for 5 s that it has what it
+        lacks.
+        """
+        found, failures = await self._request("INFO"), 0
+        if found.config["num_replicas"] != replicas:
+            await self._request("UPDATE", found.config | {"num_replicas": replicas})
+        while replicas > 1:
             cluster = (await self._request("INFO")).cluster
             followers = (cluster.replicas if cluster else None) or ()
-            if cluster and cluster.desired is None and len(followers) + 1 == config["num_replicas"]:
+            if cluster and cluster.desired is None and len(followers) + 1 == replicas:
                 return
             failures += 1
             await wait_backoff(failures)
 
 
-_SUBJECTS: Final = [SESSION_HISTORY.build_filter()]
+ALL_SESSION_SUBJECTS: Final = SESSION_HISTORY.build_filter()
 
 _HALF_MADE: Final[JetStreamConfig] = {
     **dict.fromkeys(DELETE_DENIALS, False),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -21,7 +21,7 @@ from pydantic import BaseModel, JsonValue
 from turnlog.events.errors import Unavailable
 from turnlog.events.jetstream.js_api import request_json
 from turnlog.events.jetstream.nats_connection import NatsConnection, RequestNotSent
-from turnlog.events.jetstream.stream_setup import JetStreamConfig
+from turnlog.events.jetstream.stream_setup import JetStreamConfig, get_metadata
 
 CHUNK_BYTES: Final = 65_536
 
@@ -42,12 +42,6 @@ class StreamCopy(BaseModel):
         """Return the copy with one more entry in the metadata of the stream."""
         metadata: JsonValue = {**get_metadata(self.config), name: value}
         return StreamCopy(config=self.config | {"metadata": metadata}, state=self.state)
-
-
-def get_metadata(config: JetStreamConfig) -> Mapping[str, str]:
-    """Return the metadata of a stream."""
-    found = config.get("metadata")
-    return {name: str(value) for name, value in found.items()} if isinstance(found, dict) else {}
 
 
 class _LoadBegun(BaseModel):
