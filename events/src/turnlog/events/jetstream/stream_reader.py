@@ -206,7 +206,13 @@ async def stream_raw_events(
         try:
             began = await _check_same_stream(connection, stream, began, last_yielded)
             last = began.last_sequence
-            reading = _StreamRead(connection, stream, subjects, last, None if live else last)
+            reading = _StreamRead(
+                connection=connection,
+                stream=stream,
+                subjects=subjects,
+                last=last,
+                end=None if live else last,
+            )
             async with aclosing(reading.stream_from(last_yielded or after)) as bulks:
                 async for bulk in bulks:
                     found = await attach_keys(connection, bulk)
@@ -254,7 +260,7 @@ async def _check_same_stream(
         await wait_backoff(failures)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _StreamRead:
     """One delivery of a stream, in which every sequence is accounted for."""
 

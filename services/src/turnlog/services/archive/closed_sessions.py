@@ -20,7 +20,7 @@ SessionKey = tuple[str, str]
 """A tenant and one of its sessions."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _SessionFacts:
     live: int = 0
     """Events that are in the stream, and not in the archive already."""

@@ -81,7 +81,7 @@ class SessionArchiver:
             copy = await stream.save(self.folder / COPY_FILE)
             archived = await self._write_files(plan)
         except BaseException:
-            await stream.lift_fence()
+            await stream.remove_fence()
             raise
         copied = copy.add_metadata(CREATED_METADATA, created)
         marker = MoveMarker(copied=copied, sessions=tuple(plan.sessions), archived=archived)
@@ -92,14 +92,14 @@ class SessionArchiver:
         """Finish a run that was interrupted; return whether one had begun to remove."""
         stream, file = SessionsStream.open(self.connection), self.folder / MARKER_FILE
         if not file.exists():
-            await stream.lift_fence()
+            await stream.remove_fence()
             return False
         marker = MoveMarker.model_validate_json(file.read_bytes())
         copy = self.folder / COPY_FILE
         if await stream.find_archived_count() != marker.archived:
-            await stream.remake(marker.copied, copy, marker.sessions, marker.archived)
-        await stream.lift_fence()
-        await stream.replicate(marker.replicas)
+            await stream.make_anew(marker.copied, copy, marker.sessions, marker.archived)
+        await stream.remove_fence()
+        await stream.restore_replicas(marker.replicas)
         NextIndex.replace_index(self.folder)
         file.unlink()
         copy.unlink()

@@ -185,11 +185,11 @@ COMMAND_NEEDS: Final[Mapping[str, CommandNeed]] = {
     "keys whoami": _build_need(_get(paths.PRINCIPAL)),
     "keys nats": _LOCAL,
     "archive sessions": CommandNeed(
-        nats="`system` or another that may do everything, for it makes the stream anew"
+        nats="`turnlog`, which may do everything, for it makes the stream anew"
     ),
     "archive status": _LOCAL,
     "archive finish": CommandNeed(
-        nats="`system` or another that may do everything, for it makes the stream anew"
+        nats="`turnlog`, which may do everything, for it makes the stream anew"
     ),
     "keyring status": CommandNeed(nats="`gateway`, for it reads the records of keys itself"),
     "keyring rotate": _LOCAL,

@@ -426,9 +426,15 @@ PROVIDED_BY_UP: Final[Mapping[str, str]] = {
     "nats_url": "it runs a nats-server of its own in the data directory",
     "nats_monitor": "it asks its own nats-server",
     "database_url": "its read models are in the data directory",
+    "archive": "what was moved out of its log is in the data directory",
     "health": "the gateway reports the health of all roles at its own address",
 }
 """Settings of the roles that `turnlog up` provides, each with what it does instead."""
+
+
+def find_directory_archive(data_dir: Path) -> Path:
+    """Return the folder of the archive of a data directory."""
+    return data_dir.absolute() / "archive"
 
 
 class AllInOneSettings(GatewaySettings, WorkerSettings, ProjectorSettings):
@@ -450,11 +456,6 @@ class AllInOneSettings(GatewaySettings, WorkerSettings, ProjectorSettings):
         """The URL of the read models in the data directory."""
         return f"sqlite:///{self.data_dir.absolute() / 'read-models.db'}"
 
-    @property
-    def directory_archive(self) -> Path:
-        """The folder of the archive: the one that is set, or that of the data directory."""
-        return self.archive or self.data_dir.absolute() / "archive"
-
     def build_role_settings(self, role: type[Role], url: str, monitor: str | None) -> Role:
         """Return the settings of one role, pointed at the server and database of this process."""
         own = {name: getattr(self, name) for name in role.model_fields}
@@ -462,7 +463,7 @@ class AllInOneSettings(GatewaySettings, WorkerSettings, ProjectorSettings):
             "nats_url": SecretStr(url),
             "nats_monitor": (monitor,) if monitor else (),
             "database_url": SecretStr(self.directory_database_url),
-            "archive": self.directory_archive,
+            "archive": find_directory_archive(self.data_dir),
             # The gateway in this process reports its health.
             "health": None,
         }

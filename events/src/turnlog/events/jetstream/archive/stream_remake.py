@@ -88,7 +88,7 @@ class SessionsStream:
         found = await self._request("INFO")
         await self._request("UPDATE", found.config | {"subjects": list(FENCED_SUBJECTS)})
 
-    async def lift_fence(self) -> None:
+    async def remove_fence(self) -> None:
         """Let the stream take events again."""
         found = await self._request("INFO")
         if found.config["subjects"] == list(FENCED_SUBJECTS):
@@ -98,7 +98,7 @@ class SessionsStream:
         """Write the stream into a file; return its configuration and its state."""
         return await save_stream(self.connection, SESSIONS_STREAM, file)
 
-    async def remake(
+    async def make_anew(
         self, copy: StreamCopy, file: Path, sessions: Collection[tuple[str, str]], archived: int
     ) -> None:
         """Make the stream from a file, without the sessions of these tenants, with one replica.
@@ -138,7 +138,7 @@ class SessionsStream:
             )
             raise Corrupt(f"stream {SESSIONS_STREAM}", f"{detail}: run the command again")
 
-    async def replicate(self, replicas: int) -> None:
+    async def restore_replicas(self, replicas: int) -> None:
         """Give the stream its replicas, and wait until each of them has everything.
 
         It is not loaded with them: a replica of a loaded stream says for 5 s that it has what it

@@ -30,7 +30,7 @@ from turnlog.services.cli.views.provenance_view import render_cause
 from turnlog.services.cli.views.session_view import LABEL_WIDTH
 from turnlog.services.cli.views.text_format import escape_controls, format_digest
 from turnlog.services.cli.views.theme import BAD, MUTED, render_labelled_text
-from turnlog.services.platform.process_settings import AllInOneSettings
+from turnlog.services.platform.process_settings import AllInOneSettings, find_directory_archive
 from turnlog.services.seals.keyring_files import apply_directory_keyring, load_keyring
 
 
@@ -55,7 +55,7 @@ async def print_withheld_text(
     settings = apply_directory_keyring(settings, creating=False)
     async with (
         open_log_connection(target, nats, "turnlog-audit") as connection,
-        add_archive(connection, settings.directory_archive) as reading,
+        add_archive(connection, find_directory_archive(settings.data_dir)) as reading,
     ):
         opening = add_keys(reading, load_keyring(settings))
         log, blobs = JetStreamLog(connection=opening), JetStreamBlobStore(opening)

@@ -27,7 +27,7 @@ from turnlog.services.cli.archive.archive_view import (
 from turnlog.services.cli.console import OutputFormat, create_output_console, print_json
 from turnlog.services.cli.environment import read_settings
 from turnlog.services.cli.options import LogTarget
-from turnlog.services.platform.process_settings import AllInOneSettings
+from turnlog.services.platform.process_settings import ProcessSettings, find_directory_archive
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +76,9 @@ def _parse_age(written: str) -> timedelta:
 
 
 def _find_folder(data_dir: Path) -> Path:
-    overrides = {"data_dir": data_dir, "sealing": "off"}
-    return read_settings(AllInOneSettings, os.environ, overrides).directory_archive
+    """Return the folder that roles of their own have, or that of a data directory."""
+    configured = read_settings(ProcessSettings, os.environ, {"sealing": "off"}).archive
+    return configured or find_directory_archive(data_dir)
 
 
 def _dump_plan(plan: ArchivePlan, *, is_moved: bool) -> dict[str, JsonValue]:

@@ -14,7 +14,7 @@ NatsOption = Annotated[
     typer.Option(
         metavar="URL",
         envvar="TURNLOG_NATS_URL",
-        help="The NATS server with the log, if it is not local; its login may do everything.",
+        help="The NATS server with the log, if it is not local; with the login `turnlog`.",
     ),
 ]
 
