@@ -42,8 +42,8 @@ class _StreamState(BaseModel):
 
 class _Replicas(BaseModel):
     replicas: tuple[object, ...] | None = None
-    desired: int | None = None
-    """How many replicas there are to be; None once all of them have everything."""
+    desired: object = None
+    """What is to be; None once every replica has everything."""
 
 
 class _StreamReply(BaseModel):
