@@ -169,6 +169,7 @@ async def test_run_that_was_killed_at_any_step_is_finished(
 ) -> None:
     async with open_client(own_server.url, StreamOptions()) as opened:
         kept = await append_one_by_one(opened.log, "t", "kept", 2)
+    step = 0
     for step in itertools.count(1):
         async with open_client(own_server.url, StreamOptions(), archive=tmp_path) as opened:
             kept += await append_one_by_one(opened.log, "t", "kept", 1, kept[-1].head)

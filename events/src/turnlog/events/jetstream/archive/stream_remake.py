@@ -128,7 +128,7 @@ class SessionsStream:
         )
 
     async def _check_state(self, copy: StreamCopy, archived: int) -> None:
-        state, copied = (await self._request("INFO")).state, _StreamState(**copy.state)
+        state, copied = (await self._request("INFO")).state, _StreamState.model_validate(copy.state)
         before = int(get_metadata(copy.config).get(ARCHIVED_METADATA, 0))
         due = copied.messages - (archived - before)
         if (state.messages, state.last_seq) != (due, copied.last_seq):
