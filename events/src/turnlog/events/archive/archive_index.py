@@ -25,7 +25,7 @@ NEXT_INDEX_FILE: Final = "next-index.db"
 
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS sessions (
-    id INTEGER PRIMARY KEY, tenant TEXT NOT NULL, session TEXT NOT NULL, UNIQUE (tenant, session)
+    id INTEGER PRIMARY KEY, tenant TEXT NOT NULL, session TEXT NOT NULL, UNIQUE (session, tenant)
 );
 CREATE TABLE IF NOT EXISTS messages (
     position INTEGER PRIMARY KEY, owner INTEGER NOT NULL REFERENCES sessions, leaf TEXT NOT NULL,

@@ -45,9 +45,10 @@ async def print_move(
     """Move closed sessions into the archive, and print what was moved."""
     before = datetime.now(UTC) - _parse_age(request.age)
     folder = _find_folder(target.data_dir)
-    with lock_archive(folder), create_progress_bar() as bar:
-        task = bar.add_task("reading sessions", total=None)
-        async with open_log_connection(target, nats, "turnlog-archive") as connection:
+    # The connection first: a folder is made only where there is a log.
+    async with open_log_connection(target, nats, "turnlog-archive") as connection:
+        with lock_archive(folder), create_progress_bar() as bar:
+            task = bar.add_task("reading sessions", total=None)
             await SessionArchiver(connection=connection, folder=folder).finish_move()
             async with add_archive(connection, folder) as reading:
                 archiver = SessionArchiver(
@@ -95,8 +96,8 @@ def _dump_plan(plan: ArchivePlan, *, is_moved: bool) -> dict[str, JsonValue]:
 async def print_finished_move(target: LogTarget, nats: str | None) -> None:
     """Finish an interrupted run, and say whether there was one."""
     folder = _find_folder(target.data_dir)
-    with lock_archive(folder):
-        async with open_log_connection(target, nats, "turnlog-archive") as connection:
+    async with open_log_connection(target, nats, "turnlog-archive") as connection:
+        with lock_archive(folder):
             archiver = SessionArchiver(connection=connection, folder=folder)
             await archiver.require_silence()
             is_finished = await archiver.finish_move()

@@ -21,6 +21,8 @@ MOST_LISTED: Final = 20
 
 def render_plan(plan: ArchivePlan, folder: Path) -> RenderableType:
     """Say what would be moved, and list the first sessions."""
+    if not plan.sessions:
+        return _render_nothing(plan)
     lines = [Text(f"would move {_describe_plan(plan)} to {_format_path(folder)}")]
     lines += [Text(f"  {session}", MUTED) for _, session in plan.sessions[:MOST_LISTED]]
     if len(plan.sessions) > MOST_LISTED:
@@ -31,12 +33,17 @@ def render_plan(plan: ArchivePlan, folder: Path) -> RenderableType:
 def render_move(plan: ArchivePlan, folder: Path) -> RenderableType:
     """Say what was moved, and what is to be done with it."""
     if not plan.sessions:
-        return Group(Text("nothing to move: no session has been closed for so long"))
+        return _render_nothing(plan)
     return Group(
         Text(f"moved {_describe_plan(plan)} to {_format_path(folder)}", GOOD),
         Text("the folder is part of the record now: back it up with the streams", MUTED),
         *_iterate_strays(plan),
     )
+
+
+def _render_nothing(plan: ArchivePlan) -> RenderableType:
+    nothing = Text("nothing to move: no session has been closed for so long")
+    return Group(nothing, *_iterate_strays(plan))
 
 
 def _describe_plan(plan: ArchivePlan) -> str:
