@@ -31,6 +31,8 @@ from turnlog.events.seals.kept_keys import compute_kept_digest
 from turnlog.events.seals.key_ports import SealingKeys
 from turnlog.events.seals.key_tree import KeyTree, get_text_leaf
 from turnlog.events.seals.keyrings import StaticKeyring, WrappedKeys
+from turnlog.events.seals.sealed_payload import SealedPayload
+from turnlog.events.seals.written_events import WrittenEvents
 from turnlog.events.subjects import KEYS_STREAM, build_blob_subject, build_key_subject
 from turnlog.events.testing import make_drafts
 from turnlog.services.platform.nats_server import NatsServer
@@ -283,6 +285,39 @@ async def test_removing_keys_is_final_in_every_process_and_overwrites_the_record
     assert [
         (before in each, last in each) for each in stored if last in each or before in each
     ] == [(False, True)]
+
+
+async def read_first_text(client: JetStreamClient, tenant: str) -> tuple[bytes, object]:
+    """Return the first event of a session as it is stored, and the text of its turn."""
+    (first,) = await client.log.read_events_at(tenant, [1])
+    assert isinstance(first.event, TurnSubmitted)
+    return first.stored, first.event.text
+
+
+async def test_what_a_process_has_sealed_is_read_in_it_as_it_was_until_its_keys_are_removed(
+    client: JetStreamClient, fresh_tenant: str, own_server: NatsServer
+) -> None:
+    written = WrittenEvents()
+    connections = [
+        open_client(own_server.url, StreamOptions(), keyring=KEYRING, written=written)
+        for _ in range(2)
+    ]
+    async with connections[0] as writer, connections[1] as reader:
+        await append_sealed(writer, fresh_tenant, "first", "second")
+        stored, text = await read_first_text(reader, fresh_tenant)
+        assert isinstance(stored, SealedPayload)
+        assert stored is written.find_event(bytes(stored))
+        assert text == PlainText(text="first")
+        assert await read_first_text(open_again(client, KEYRING), fresh_tenant) == (stored, text)
+        # The reader has no keys of this session in memory, and another process removes some.
+        leaves = frozenset({get_text_leaf(1)})
+        await get_keys(client).remove_leaves(fresh_tenant, "s", leaves, 2)
+        await get_keys(reader).compare_record(fresh_tenant, "s")
+        assert written.find_event(bytes(stored)) is None
+        erased = ErasedText(erased=True, digest="", characters=5)
+        for each in (writer, reader):
+            await get_keys(each).compare_record(fresh_tenant, "s")
+            assert (await read_first_text(each, fresh_tenant))[1] == erased
 
 
 async def test_two_removals_at_once_both_hold(client: JetStreamClient, fresh_tenant: str) -> None:

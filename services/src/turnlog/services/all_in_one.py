@@ -17,6 +17,7 @@ import structlog
 
 from turnlog.events.async_tasks import run_tasks
 from turnlog.events.errors import Refused
+from turnlog.events.seals.written_events import WrittenEvents
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.services.caches.session_snapshots import apply_directory_key
 from turnlog.services.gateway import main as gateway
@@ -109,7 +110,7 @@ async def _run_roles(
     settings: AllInOneSettings, server: NatsServer, shutdown: Shutdown
 ) -> AsyncGenerator[str]:
     places = (server.url, server.monitor_url)
-    projection_signal = ProjectionSignal()
+    projection_signal, written = ProjectionSignal(), WrittenEvents()
     health_checks: dict[str, HealthCheck] = {}
     front = settings.build_role_settings(GatewaySettings, *places)
     async with (
@@ -118,9 +119,10 @@ async def _run_roles(
             shutdown,
             projection_signal,
             is_alone=True,
+            written=written,
         ),
         # The projector has a connection of its own, since a rebuild fills it.
-        connect_client(front, "up", shutdown) as client,
+        connect_client(front, "up", shutdown, written=written) as client,
         gateway.run_gateway(
             settings=front,
             shutdown=shutdown,

@@ -17,6 +17,7 @@ from turnlog.events.jetstream.jetstream_client import JetStreamClient, JetStream
 from turnlog.events.jetstream.nats_connection import NatsConnection
 from turnlog.events.jetstream.stream_setup import StreamOptions
 from turnlog.events.jetstream.token_stream import JetStreamTokenStream
+from turnlog.events.seals.written_events import WrittenEvents
 from turnlog.events.store.ports import SnapshotStore
 from turnlog.services.alerts.alert_service import AlertService
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
@@ -194,12 +195,16 @@ class ProcessComponents:
 
 @asynccontextmanager
 async def connect_client(
-    settings: ProcessSettings, role: str, shutdown: Shutdown, tenant: str | None = None
+    settings: ProcessSettings,
+    role: str,
+    shutdown: Shutdown,
+    tenant: str | None = None,
+    written: WrittenEvents | None = None,
 ) -> AsyncGenerator[JetStreamClient]:
     """Connect and provision; close the connection when the body ends.
 
     What the client watches is of this tenant, or of any. The process ends when the connection is
-    closed permanently or cannot heal.
+    closed permanently or cannot heal. See `open_client` on `written`.
     """
     url, terms = settings.nats_url.get_secret_value(), StreamOptions(replicas=settings.replicas)
     keyring = load_keyring(settings)
@@ -217,7 +222,7 @@ async def connect_client(
             tenant=tenant,
             on_closed=lost,
             keyring=keyring,
-            archive=settings.archive,
+            written=written,
         ) as client:
             notice.cancel()
             watch = ConnectionWatch(client.connection)
@@ -235,6 +240,7 @@ async def connect_components(
     *,
     tenant: str | None = None,
     client: JetStreamClient | None = None,
+    written: WrittenEvents | None = None,
 ) -> AsyncGenerator[ProcessComponents]:
     """Connect as `connect_client` does, unless there is a client, and build the components on it.
 
@@ -253,7 +259,7 @@ async def connect_components(
     try:
         async with (
             run_tasks(prepare_process()) as (preparation,),
-            connecting or connect_client(settings, role, shutdown, tenant) as on,
+            connecting or connect_client(settings, role, shutdown, tenant, written=written) as on,
         ):
             await preparation
             yield ProcessComponents(

@@ -8,21 +8,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import (
-    AbstractAsyncContextManager,
-    aclosing,
-    asynccontextmanager,
-    closing,
-    nullcontext,
-)
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pydantic import BaseModel
 
-from turnlog.events.archive.message_archive import open_archive
 from turnlog.events.async_tasks import stream_watch
 from turnlog.events.codec import EventBatch, decode_event
 from turnlog.events.envelope import ChainHead, RecordedEvent
@@ -58,6 +50,7 @@ from turnlog.events.jetstream.stream_setup import (
     provision_streams,
 )
 from turnlog.events.jetstream.token_stream import JetStreamTokenStream, build_token_feed
+from turnlog.events.seals.written_events import WrittenEvents
 from turnlog.events.store.ports import (
     AppendOutcome,
     BatchAlreadyStored,
@@ -452,63 +445,47 @@ async def open_client(
     tenant: str | None = None,
     on_closed: Callable[[], None] | None = None,
     keyring: SealKeyring | None = None,
-    archive: Path | None = None,
+    written: WrittenEvents | None = None,
 ) -> AsyncGenerator[JetStreamClient]:
     """Connect, create and verify the streams; create lost ones again after each reconnect.
 
-    What the client watches is of this tenant, or of any. With a keyring it opens what is sealed,
-    with the folder of an archive it reads what was moved there.
+    What the client watches is of this tenant, or of any. With a keyring it opens what is sealed;
+    what is sealed in this process is shared by the clients that have the same `written`.
     """
     again = partial(provision_lost_streams, terms=terms)
-    async with (
-        open_connection(
-            url,
-            name=name,
-            inbox_prefix=build_service_inbox(url),
-            on_reconnect=again,
-            on_closed=on_closed,
-        ) as connected,
-        add_archive(connected, archive) as connection,
-    ):
+    async with open_connection(
+        url,
+        name=name,
+        inbox_prefix=build_service_inbox(url),
+        on_reconnect=again,
+        on_closed=on_closed,
+    ) as connection:
         await provision_streams(connection, terms)
-        async with open_keys(connection, keyring) as opened:
+        async with open_keys(connection, keyring, written) as opened:
             yield build_client(opened, tenant)
 
 
 @asynccontextmanager
-async def add_archive(
-    connection: NatsConnection, folder: Path | None
-) -> AsyncGenerator[NatsConnection]:
-    """Yield a connection that also reads what was moved into an archive; None is none.
-
-    Raises `Corrupt` while sessions are being moved.
-    """
-    archive = open_archive(folder)
-    if archive is None:
-        yield connection
-        return
-    with closing(archive):
-        yield replace(connection, archive=archive)
-
-
-@asynccontextmanager
 async def open_keys(
-    connection: NatsConnection, keyring: SealKeyring | None
+    connection: NatsConnection, keyring: SealKeyring | None, written: WrittenEvents | None = None
 ) -> AsyncGenerator[NatsConnection]:
     """Yield a connection that opens what is sealed, if there is a keyring.
 
     Keys in memory are forgotten once an erasure has removed them.
     """
-    opened = add_keys(connection, keyring)
+    opened = add_keys(connection, keyring, written)
     async with opened.keys.watch_records() if opened.keys else nullcontext():
         yield opened
 
 
-def add_keys(connection: NatsConnection, keyring: SealKeyring | None) -> NatsConnection:
+def add_keys(
+    connection: NatsConnection, keyring: SealKeyring | None, written: WrittenEvents | None = None
+) -> NatsConnection:
     """Return a connection that opens what is sealed, if there is a keyring."""
     if keyring is None:
         return connection
     # Only who has a keyring needs the library that opens.
     from turnlog.events.jetstream.session_keys import SessionKeys  # noqa: PLC0415
 
-    return replace(connection, keys=SessionKeys(connection=connection, keyring=keyring))
+    keys = SessionKeys(connection=connection, keyring=keyring, written=written or WrittenEvents())
+    return replace(connection, keys=keys)

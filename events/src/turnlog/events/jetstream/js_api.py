@@ -126,19 +126,8 @@ class _StreamStateReply(BaseModel):
     num_subjects: int = 0
 
 
-CREATED_METADATA: Final = "turnlog-created"
-"""Where the metadata of a stream say when it was created that it was made from, RFC 3339.
-
-It has the same messages at the same places, without those that were moved into the archive.
-"""
-
-ARCHIVED_METADATA: Final = "turnlog-archived"
-"""Where the metadata of a stream say how many messages the archive has in its place."""
-
-
-class _StreamConfig(BaseModel):
+class _StreamLimits(BaseModel):
     max_bytes: int = -1
-    metadata: dict[str, str] = {}
 
 
 NANOSECONDS_PER_SECOND: Final = 10**9
@@ -175,7 +164,7 @@ class _ClusterReply(BaseModel):
 
 class _StreamInfoReply(BaseModel):
     created: str
-    config: _StreamConfig = _StreamConfig()
+    config: _StreamLimits = _StreamLimits()
     state: _StreamStateReply
     ts: datetime
     cluster: _ClusterReply = _ClusterReply()
@@ -186,13 +175,7 @@ class _StreamInfoReply(BaseModel):
 async def list_subjects(
     connection: NatsConnection, stream: str, subjects: str
 ) -> AsyncGenerator[str]:
-    """Yield the subjects of a stream that match, as its leader has them, page by page.
-
-    Those of what was moved into the archive come first, and may come again.
-    """
-    if archive := connection.find_archive(stream):
-        for subject in await archive.list_subjects(subjects):
-            yield subject
+    """Yield the subjects of a stream that match, as its leader has them, page by page."""
     offset = 0
     while True:
         request = json.dumps({"subjects_filter": subjects, "offset": offset}).encode()
@@ -212,9 +195,8 @@ async def fetch_stream_info(
 ) -> StreamInfo:
     """Return the stream's information from its leader, and the count under `subjects` if given.
 
-    What was moved into the archive counts as if it were in the stream. Raises `Unavailable` also if
-    the stream does not exist, and if the leader is cut off from most of the replicas: another one
-    may have stored more.
+    Raises `Unavailable` also if the stream does not exist, and if the leader is cut off from most
+    of the replicas: another one may have stored more.
     """
     request = b"" if subjects is None else json.dumps({"subjects_filter": subjects}).encode()
     subject = f"$JS.API.STREAM.INFO.{stream}"
@@ -223,16 +205,15 @@ async def fetch_stream_info(
         raise Unavailable(
             "nats", f"{stream}: {info.cluster.leader or 'the leader'} is cut off from its replicas"
         )
-    state, archive = info.state, connection.find_archive(stream)
-    archived_under = await archive.count_messages(subjects) if archive and subjects else 0
+    state = info.state
     return StreamInfo(
-        created=info.config.metadata.get(CREATED_METADATA, info.created),
+        created=info.created,
         first_sequence=state.first_seq,
         last_sequence=state.last_seq,
-        message_count=state.messages + (archive.count if archive else 0),
+        message_count=state.messages,
         server_time=info.ts,
         byte_count=state.bytes,
         max_bytes=info.config.max_bytes,
-        subject_count=sum((state.subjects or {}).values()) + archived_under,
+        subject_count=sum((state.subjects or {}).values()),
         distinct_subjects=state.num_subjects,
     )

@@ -68,6 +68,7 @@ from turnlog.events.seals.media_seals import (
     name_upload,
 )
 from turnlog.events.seals.sealed_payload import SealedHeader, SealedPayload, parse_sealed_header
+from turnlog.events.seals.written_events import WrittenEvents
 from turnlog.events.store.media_chunks import is_chunk_list, parse_chunk_list
 from turnlog.events.subjects import (
     ALL_KEY_SUBJECTS,
@@ -191,6 +192,8 @@ class SessionKeys:
 
     connection: NatsConnection
     keyring: SealKeyring
+    written: WrittenEvents = field(default_factory=WrittenEvents)
+    """Events that this process has sealed, on this connection or on one that shares them."""
     _records: OrderedDict[tuple[str, str], KeyRecord] = field(
         default_factory=OrderedDict[tuple[str, str], KeyRecord]
     )
@@ -256,12 +259,19 @@ class SessionKeys:
         """See `SealingKeys.compare_record`."""
         known, subject = self._records.get((tenant, session)), build_key_subject(tenant, session)
         found = await get_last_message(self.connection, KEYS_STREAM, subject, leader=True)
-        if known and (found is None or found.payload != known.stored):
+        if known is None:
+            self.written.forget_session(tenant, session)
+        elif found is None or found.payload != known.stored:
             self._forget_record(tenant, session)
+
+    def _note_record(self, tenant: str, session: str) -> None:
+        """Note that a record was stored of a session whose keys are not in memory."""
+        self._stored.note_record((tenant, session))
+        self.written.forget_session(tenant, session)
 
     def _forget_record(self, tenant: str, session: str) -> None:
         """Drop what this process has in memory of a session's keys, and what depends on them."""
-        self._stored.note_record((tenant, session))
+        self._note_record(tenant, session)
         self._records.pop((tenant, session), None)
         self._box_keys.clear()
         for listener in self._listeners:
@@ -279,7 +289,7 @@ class SessionKeys:
             _, tenant, session = message.subject.split(".")
             known = self._records.get((tenant, session))
             if known is None:
-                self._stored.note_record((tenant, session))
+                self._note_record(tenant, session)
             elif known.stored != message.data:
                 self._forget_record(tenant, session)
 
@@ -291,6 +301,7 @@ class SessionKeys:
         """Drop all keys in memory, after a time in which replaced records may have been missed."""
         for tenant, session in tuple(self._records):
             self._forget_record(tenant, session)
+        self.written.forget_all()
 
     async def has_record(self, tenant: str, session: str) -> bool:
         """Return whether a session has keys."""
@@ -328,16 +339,24 @@ class SessionKeys:
 
     async def attach_key(self, stored: bytes) -> bytes:
         """Return stored bytes with the key of their box, if they are a sealed event."""
+        if written := self.written.find_event(stored):
+            return written
         header = parse_sealed_header(stored)
         return await self._attach_box_key(stored, header) if header else stored
 
     async def attach_keys(self, stored: Iterable[bytes]) -> list[bytes]:
         """Return all of these with their keys."""
-        pairs = [(each, parse_sealed_header(each)) for each in stored]
+        pairs = [self._find_header(each) for each in stored]
         await self._load_records([header for _, header in pairs if header])
         return [
             await self._attach_box_key(each, header) if header else each for each, header in pairs
         ]
+
+    def _find_header(self, stored: bytes) -> tuple[bytes, SealedHeader | None]:
+        """Return stored bytes with their header, if a key has to be attached to them."""
+        if written := self.written.find_event(stored):
+            return written, None
+        return stored, parse_sealed_header(stored)
 
     async def _load_records(self, headers: Iterable[SealedHeader]) -> None:
         """Request the records of keys that are not known, several at a time."""
@@ -405,7 +424,8 @@ class SessionKeys:
     async def find_event_seal(self, tenant: str, leaves: LeafSets) -> EventSeal:
         """Return what seals an event under these leaves; raises `Corrupt` without their keys."""
         name = format_leaves(leaves)
-        return EventSeal(key=await self._require_box_key(tenant, name), leaves=name)
+        key = await self._require_box_key(tenant, name)
+        return EventSeal(key=key, leaves=name, written=self.written)
 
     async def _require_box_key(self, tenant: str, name: str, purpose: bytes = BOX_PURPOSE) -> bytes:
         key = await self._find_box_key(tenant, name, purpose)

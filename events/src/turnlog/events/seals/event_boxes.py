@@ -16,6 +16,7 @@ from pydantic_core import from_json, to_json
 from turnlog.events.seals.boxes import seal_box
 from turnlog.events.seals.sealed_payload import DATA_START, SealedPayload, parse_event_place
 from turnlog.events.seals.word_fields import JsonObject, split_words
+from turnlog.events.seals.written_events import WrittenEvents
 
 _COMMAND_HASH: Final = re.compile(rb',"commandhash":"([^"\\]*)"')
 """Matches in the header of an event alone: in a text of it a quotation mark is escaped."""
@@ -28,6 +29,8 @@ class EventSeal:
     key: bytes
     leaves: str
     """The name of the leaves that it follows from."""
+    written: WrittenEvents | None = None
+    """Where readers of this process find the event."""
 
     def seal_event(self, kind: type[BaseModel], opened: bytes) -> bytes:
         """Return the bytes to store of an event; the same ones if it has no words."""
@@ -40,7 +43,11 @@ class EventSeal:
         if command_hash:
             content["hash"] = command_hash[1].decode()
             header = header[: command_hash.start()] + header[command_hash.end() :]
-        bound_to = parse_event_place(header).bind(self.leaves)
-        box = b64encode(seal_box(self.key, bound_to, to_json(content)))
+        place = parse_event_place(header)
+        box = b64encode(seal_box(self.key, place.bind(self.leaves), to_json(content)))
         start = b'%b,"sealedof":"%b","sealed":"%b"' % (header, self.leaves.encode(), box)
-        return SealedPayload(start + DATA_START + to_json(rest) + b"}", self.key, opened=opened)
+        stored = start + DATA_START + to_json(rest) + b"}"
+        payload = SealedPayload(stored, self.key, opened=opened)
+        if self.written is not None:
+            self.written.add_event(place.tenant, self.leaves, payload)
+        return payload

@@ -8,6 +8,7 @@ from functools import partial
 
 import structlog
 
+from turnlog.events.seals.written_events import WrittenEvents
 from turnlog.events.store.ports import EventLog
 from turnlog.projections.store.engine import ReadModelStore, open_store
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
@@ -58,13 +59,15 @@ async def run_projector(
     signal: ProjectionSignal,
     *,
     is_alone: bool = False,
+    written: WrittenEvents | None = None,
 ) -> AsyncGenerator[None]:
     """Keep the read models up to date and deliver to webhooks while the body runs.
 
     A log that does not match the rows ends the process. Without another projector, which
-    `is_alone` says, webhooks are delivered at once after a process that was killed.
+    `is_alone` says, webhooks are delivered at once after a process that was killed. `written` are
+    the events that other roles of this process seal.
     """
-    async with connect_components(settings, "projector", ending) as parts:
+    async with connect_components(settings, "projector", ending, written=written) as parts:
         store = open_store(settings.database_url.get_secret_value())
         projector = build_projector(
             settings, log=parts.log, store=store, signal=signal, tracing=parts.tracing

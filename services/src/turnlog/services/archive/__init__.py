@@ -1,1 +1,0 @@
-"""The archive: closed sessions are moved from the stream of sessions into files."""

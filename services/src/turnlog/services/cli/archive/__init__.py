@@ -1,1 +1,0 @@
-"""The archive of closed sessions at the command line."""
