@@ -23,6 +23,12 @@ async def provider() -> AsyncIterator[OpenAIServer]:
         yield server
 
 
+@pytest.fixture(scope="module", autouse=True)
+def fresh_provider(provider: OpenAIServer) -> None:
+    """Let no file get the answers that another one has queued and not used."""
+    provider.clear_exchanges()
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def up(
     provider: OpenAIServer, tmp_path_factory: pytest.TempPathFactory

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
-from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_client
+from turnlog.events.archive.archive_index import NextIndex
+from turnlog.events.archive.message_archive import MessageArchive
+from turnlog.events.codec import EventBatch
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.jetstream.jetstream_client import JetStreamClient, JetStreamLog, open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions
 from turnlog.events.store.memory_log import (
     MemoryBlobStore,
@@ -19,12 +25,16 @@ from turnlog.events.store.memory_log import (
     MemoryTokenStream,
 )
 from turnlog.events.store.ports import (
+    AppendOutcome,
+    BatchAppended,
     BlobStore,
     EventLog,
     MediaStore,
     SnapshotStore,
     TokenStream,
 )
+from turnlog.services.archive.closed_sessions import ArchivePlan, SessionKey
+from turnlog.services.archive.session_archiver import SessionArchiver
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 
 
@@ -52,8 +62,64 @@ async def jetstream(nats_url: str) -> AsyncIterator[JetStreamClient]:
         yield jetstream
 
 
-@pytest_asyncio.fixture(params=["memory", "jetstream"])
-async def store(request: pytest.FixtureRequest, nats_url: str) -> AsyncIterator[ContractStore]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchivingLog(JetStreamLog):
+    """A log of which every third history that is appended to is moved into the archive then."""
+
+    folder: Path
+    appended: list[SessionKey] = field(default_factory=list[SessionKey])
+    moving: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def append_batch(self, batch: EventBatch) -> AppendOutcome:
+        async with self.moving:
+            outcome = await super(ArchivingLog, self).append_batch(batch)
+            if isinstance(outcome, BatchAppended):
+                self.appended.append((batch.tenant, batch.session))
+                if len(self.appended) % 3 == 1:
+                    await self._move_session(self.appended[-1])
+        return outcome
+
+    async def read_last_event(
+        self, tenant: str, session: str, *, leader: bool = False
+    ) -> RecordedEvent | None:
+        async with self.moving:
+            return await super(ArchivingLog, self).read_last_event(tenant, session, leader=leader)
+
+    async def _move_session(self, key: SessionKey) -> None:
+        archiver = SessionArchiver(connection=self.connection, folder=self.folder)
+        await archiver.move_sessions(ArchivePlan(sessions=[key], events=0, size=0))
+        # Processes open an archive when they start; this one sees what is moved meanwhile.
+        opened = replace(self.connection, archive=MessageArchive(self.folder))
+        object.__setattr__(self, "connection", opened)
+
+
+@asynccontextmanager
+async def open_archived_store(tmp_path: Path) -> AsyncGenerator[ContractStore]:
+    NextIndex(tmp_path).finish()
+    NextIndex.replace_index(tmp_path)
+    async with (
+        await NatsServer.start(NatsConfig(data_dir=tmp_path / "nats")) as server,
+        open_client(server.url, StreamOptions(), archive=tmp_path) as on,
+    ):
+        log = ArchivingLog(connection=on.connection, feed=on.log.feed, folder=tmp_path)
+        yield ContractStore(
+            log=log, blobs=on.blobs, media=on.media, snapshots=on.snapshots, tokens=on.tokens
+        )
+
+
+ARCHIVED = pytest.param(
+    "archived", marks=pytest.mark.slow("the stream is made anew behind every third append")
+)
+
+
+@pytest_asyncio.fixture(params=["memory", "jetstream", ARCHIVED])
+async def store(
+    request: pytest.FixtureRequest, nats_url: str, tmp_path: Path
+) -> AsyncIterator[ContractStore]:
+    if request.param == "archived":
+        async with open_archived_store(tmp_path) as archived:
+            yield archived
+        return
     if request.param == "memory":
         yield ContractStore(
             log=MemoryLog(),

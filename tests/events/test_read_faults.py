@@ -28,7 +28,7 @@ from turnlog.events.errors import Corrupt, StreamHole, Unavailable
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions
 from turnlog.events.store.memory_log import MemoryLog
-from turnlog.events.subjects import SESSIONS_STREAM
+from turnlog.events.subjects import LIBRARY_STREAM, SESSIONS_STREAM
 from turnlog.services.platform.nats_server import NatsServer
 
 
@@ -183,7 +183,8 @@ async def test_reader_of_a_recreated_log_raises_corrupt(
         before = await client.log.get_identity(fresh_tenant)
         async with aclosing(client.log.stream_raw_events(fresh_tenant, 0, live=True)) as bulks:
             await anext(bulks)
-            await client.connection.nc.jetstream().delete_stream(SESSIONS_STREAM)
+            for stream in (SESSIONS_STREAM, LIBRARY_STREAM):
+                await client.connection.nc.jetstream().delete_stream(stream)
             async with open_client(own_server.url, StreamOptions()):
                 assert await client.log.get_identity(fresh_tenant) != before
             await append_one_by_one(client.log, fresh_tenant, "s", 9)

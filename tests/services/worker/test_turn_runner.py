@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.services.platform.test_span_metrics import MeasuredTracing
 from tests.support.sessions.session_harness import (
     ACK_WAIT,
     TENANT,
@@ -45,6 +46,7 @@ from turnlog.services.worker.turn_delivery import (
     DeliveryDeferred,
     DeliverySettled,
     DeliverySuperseded,
+    DeliveryVerdict,
 )
 
 
@@ -165,6 +167,27 @@ async def test_worker_that_gets_a_turn_again_does_not_take_over_its_own_running_
     gate.set()
     assert await working == DeliverySettled()
     assert [end.outcome for end in list_attempt_ends(house)] == ["answered"]
+
+
+async def test_turn_that_is_delivered_again_while_it_runs_is_measured_once() -> None:
+    house, measured = SessionHarness(), MeasuredTracing()
+    await house.open_session()
+    submitted = await house.submit_turn("Hi")
+    gate = asyncio.Event()
+    house.model.scripts = [[gate, "Hello."]]
+    worker = house.build_worker()
+
+    async def deliver() -> DeliveryVerdict:
+        with measured.tracing.start_turn_span("s", 1, None):
+            return await house.run_turn(submitted, worker)
+
+    working = asyncio.create_task(deliver())
+    await house.wait_for_event(ContextAssembled)
+    assert isinstance(await deliver(), DeliveryDeferred)
+    gate.set()
+    assert await working == await deliver() == DeliverySettled()
+    ((_, point),) = measured.list_points("gen_ai.workflow.duration")
+    assert point.count == 1
 
 
 async def test_only_worker_takes_over_at_once_what_it_does_not_run_itself() -> None:

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
@@ -130,11 +131,16 @@ class LiveService:
 
 @asynccontextmanager
 async def connect_service(
-    http: str, nats: str, *, replicas: int = 1, keyring: SealKeyring | None = None
+    http: str,
+    nats: str,
+    *,
+    replicas: int = 1,
+    keyring: SealKeyring | None = None,
+    archive: Path | None = None,
 ) -> AsyncGenerator[LiveService]:
     """Connect to a service at its addresses; with its keyring to one that seals."""
     async with (
         httpx.AsyncClient(base_url=http, timeout=2 * SERVICE_TIMEOUT) as client,
-        open_client(nats, StreamOptions(replicas), keyring=keyring) as jetstream,
+        open_client(nats, StreamOptions(replicas), keyring=keyring, archive=archive) as jetstream,
     ):
         yield LiveService(client, jetstream)

@@ -58,7 +58,10 @@ async def run_turnlog_up(
     try:
         opening = keyring or read_keyring(host.folder / "data")
         async with connect_service(
-            addresses["http"], addresses["nats"], keyring=opening
+            addresses["http"],
+            addresses["nats"],
+            keyring=opening,
+            archive=host.folder / "data/archive",
         ) as service:
             yield TurnlogUp(process, service, ready_file)
             if process.returncode is None:

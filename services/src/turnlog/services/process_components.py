@@ -222,6 +222,7 @@ async def connect_client(
             tenant=tenant,
             on_closed=lost,
             keyring=keyring,
+            archive=settings.archive,
             written=written,
         ) as client:
             notice.cancel()

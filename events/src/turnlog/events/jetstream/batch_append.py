@@ -114,8 +114,11 @@ async def publish_batch(
     check_message_size(connection, "event", largest)
     if not connection.nc.is_connected:
         return PublishNotSent("not connected")
+    expected = _find_expected_place(connection, batch, newest)
+    if expected is None:
+        return PublishContested("the archive has a later event of the history")
     try:
-        ack = await _send_batch(connection, batch, newest)
+        ack = await _send_batch(connection, batch, expected)
     except JsApiError as denied:
         return _classify_denial(denied, largest)
     except RequestNotSent as absent:
@@ -123,6 +126,23 @@ async def publish_batch(
     except (RequestUnanswered, errors.Error) as silent:
         return PublishUnconfirmed(str(silent))
     return PublishAccepted(ack.seq)
+
+
+def _find_expected_place(
+    connection: NatsConnection, batch: EventBatch, newest: int | None
+) -> int | None:
+    """Return the stream sequence that is to be the last one under the batch's subjects.
+
+    The stream has none of a history that is archived up to its end: None where a later event than
+    the one that the batch follows is archived.
+    """
+    if newest is None:
+        newest = batch.after.stream_sequence if batch.after else 0
+    archive = connection.archive
+    archived = archive.find_last_position(batch.subjects) if archive else 0
+    if newest < archived:
+        return None
+    return newest if newest > archived else 0
 
 
 def _classify_denial(denied: JsApiError, largest: int) -> PublishOutcome:
@@ -137,12 +157,9 @@ def _classify_denial(denied: JsApiError, largest: int) -> PublishOutcome:
     )
 
 
-async def _send_batch(
-    connection: NatsConnection, batch: EventBatch, newest: int | None
-) -> PublishAck:
-    if newest is None:
-        newest = batch.after.stream_sequence if batch.after else 0
-    *others, (last, commit) = zip(batch.messages, _build_headers(batch, newest), strict=True)
+async def _send_batch(connection: NatsConnection, batch: EventBatch, expected: int) -> PublishAck:
+    headers_by_message = _build_headers(batch, expected)
+    *others, (last, commit) = zip(batch.messages, headers_by_message, strict=True)
     for message, headers in others:
         await connection.nc.publish(message.subject, message.payload, headers=headers)
     return await request_json(

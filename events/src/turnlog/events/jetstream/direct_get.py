@@ -10,6 +10,8 @@ exact get a third of one.
 Through nats-py, a message costs a task, a future and the parsing of all headers. Requests for many
 messages take the answers from the wire instead. A batch may lack messages that were lost or that a
 follower does not have; the caller requests them again.
+
+What was moved out of the stream into the archive is found like the rest, by the same positions.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ from turnlog.events.jetstream.subscriptions import (
     parse_headers,
     subscribe_raw,
 )
+from turnlog.events.store.ports import RawEvent
 
 DIRECT_GET_SUBJECT: Final = "$JS.API.DIRECT.GET"
 
@@ -72,6 +75,9 @@ async def get_message(
 
     Unless it is asked of the leader, None may mean that a follower lags; so in all of these.
     """
+    archive = connection.find_archive(stream)
+    if archive and (archived := await archive.get_message(sequence)):
+        return await _attach_key(connection, _convert_archived(archived))
     return await _request_message(connection, stream, leader=leader, seq=sequence)
 
 
@@ -79,16 +85,34 @@ async def get_last_message(
     connection: NatsConnection, stream: str, subjects: str, *, leader: bool = False
 ) -> StoredMessage | None:
     """Return the last message under `subjects`, or None."""
-    return await _request_message(connection, stream, leader=leader, last_by_subj=subjects)
+    found = await _request_message(connection, stream, leader=leader, last_by_subj=subjects)
+    archive = connection.find_archive(stream)
+    archived = await archive.get_last_message(subjects) if archive else None
+    if archived is None or (found and found.stream_sequence > archived.stream_sequence):
+        return found
+    return await _attach_key(connection, _convert_archived(archived))
 
 
 async def get_next_message(
     connection: NatsConnection, stream: str, subjects: str, start: int, *, leader: bool = False
 ) -> StoredMessage | None:
     """Return the first message under `subjects` at or after `start`, or None."""
-    return await _request_message(
+    archive = connection.find_archive(stream)
+    archived = await archive.list_messages(subjects, start, 1) if archive else ()
+    found = await _request_message(
         connection, stream, leader=leader, seq=start, next_by_subj=subjects
     )
+    if not archived or (found and found.stream_sequence < archived[0].stream_sequence):
+        return found
+    return await _attach_key(connection, _convert_archived(archived[0]))
+
+
+def _convert_archived(raw: RawEvent) -> StoredMessage:
+    return StoredMessage(raw.subject, raw.stream_sequence, "", raw.stored)
+
+
+async def _attach_key(connection: NatsConnection, found: StoredMessage) -> StoredMessage:
+    return (await _attach_keys(connection, [found]))[0]
 
 
 async def _request_message(
@@ -98,7 +122,7 @@ async def _request_message(
         found = await _request_leader(connection, stream, **request)
     else:
         found = await _request_direct(connection, stream, **request)
-    return (await _attach_keys(connection, [found]))[0] if found else None
+    return await _attach_key(connection, found) if found else None
 
 
 async def _attach_keys(
@@ -195,6 +219,22 @@ async def get_consecutive_messages(
     Fewer are returned if there are no more, if a follower lags, if they exceed the size of one
     answer, or if one was lost; messages after a lost one are left out.
     """
+    archive = connection.find_archive(stream)
+    archived = await archive.list_messages(subjects, start, count) if archive else ()
+    found = await _request_consecutive(
+        connection=connection, stream=stream, subjects=subjects, start=start, count=count
+    )
+    if archived:
+        # Behind the last one that the server gave, it may have more.
+        end = found[-1].stream_sequence if found else archived[-1].stream_sequence
+        found += [_convert_archived(raw) for raw in archived if raw.stream_sequence <= end]
+        found = sorted(found, key=lambda each: each.stream_sequence)[:count]
+    return await _attach_keys(connection, found)
+
+
+async def _request_consecutive(
+    connection: NatsConnection, stream: str, subjects: str, start: int, count: int
+) -> list[StoredMessage]:
     request = {"seq": start, "next_by_subj": subjects, "batch": count, "max_bytes": MAX_REPLY_BYTES}
     answers = _BatchReplies(remaining=1)
     for seconds in BATCH_TRIES:
@@ -213,7 +253,7 @@ async def get_consecutive_messages(
         before = int(headers.get("Nats-Last-Sequence", 0))
         if before == (found[-1].stream_sequence if found else 0):
             found.append(_build_stored_message(headers, frame.payload))
-    return await _attach_keys(connection, found)
+    return found
 
 
 async def get_messages(
@@ -229,8 +269,12 @@ async def get_messages(
         _build_stored_message(parse_headers(frame.headers), frame.payload)
         for frame in answers.frames
     ]
-    found = await _attach_keys(connection, messages)
-    return {message.stream_sequence: message for message in found}
+    if archive := connection.find_archive(stream):
+        missing = set(stream_sequences) - {each.stream_sequence for each in messages}
+        found = [await archive.get_message(place) for place in missing]
+        messages += [_convert_archived(raw) for raw in found if raw]
+    keyed = await _attach_keys(connection, messages)
+    return {message.stream_sequence: message for message in keyed}
 
 
 @dataclass(slots=True, kw_only=True)

@@ -16,11 +16,17 @@ from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from hashlib import sha256
+from pathlib import Path
 from typing import Self
 
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt, Refused
-from turnlog.events.jetstream.jetstream_client import JetStreamClient, build_client, open_keys
+from turnlog.events.jetstream.jetstream_client import (
+    JetStreamClient,
+    add_archive,
+    build_client,
+    open_keys,
+)
 from turnlog.events.jetstream.js_api import fetch_stream_info
 from turnlog.events.jetstream.nats_connection import open_connection
 from turnlog.events.log_token_join import (
@@ -157,10 +163,12 @@ async def subscribe_events(
     tokens: bool = False,
     after: str | None = None,
     keyring: SealKeyring | None = None,
+    archive: Path | None = None,
 ) -> AsyncGenerator[EventSubscription]:
     """Yield a stream of the events of a session or a whole tenant, from a cursor on, forever.
 
-    The events of sealed sessions need the keyring of the installation.
+    The events of sealed sessions need the keyring of the installation, and those of archived ones
+    the folder of its archive.
 
     `types` are names such as `turn-completed`. With `tokens`, a session's reply is streamed before
     the event that records it. Refuses unknown names and cursors of another stream.
@@ -169,8 +177,9 @@ async def subscribe_events(
     async with (
         open_connection(url, name="turnlog-consumer") as connection,
         open_keys(connection, keyring) as opened,
+        add_archive(opened, archive) as reading,
     ):
-        on = build_client(opened, tenant, session)
+        on = build_client(reading, tenant, session)
         if session is None:
             start, items, cursors = await _open_tenant_stream(on, tenant, after)
         else:

@@ -8,13 +8,21 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
+from contextlib import (
+    AbstractAsyncContextManager,
+    aclosing,
+    asynccontextmanager,
+    closing,
+    nullcontext,
+)
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pydantic import BaseModel
 
+from turnlog.events.archive.message_archive import open_archive
 from turnlog.events.async_tasks import stream_watch
 from turnlog.events.codec import EventBatch, decode_event
 from turnlog.events.envelope import ChainHead, RecordedEvent
@@ -445,24 +453,45 @@ async def open_client(
     tenant: str | None = None,
     on_closed: Callable[[], None] | None = None,
     keyring: SealKeyring | None = None,
+    archive: Path | None = None,
     written: WrittenEvents | None = None,
 ) -> AsyncGenerator[JetStreamClient]:
     """Connect, create and verify the streams; create lost ones again after each reconnect.
 
-    What the client watches is of this tenant, or of any. With a keyring it opens what is sealed;
-    what is sealed in this process is shared by the clients that have the same `written`.
+    What the client watches is of this tenant, or of any. With a keyring it opens what is sealed,
+    with the folder of an archive it reads what was moved there. What is sealed in this process is
+    shared by the clients that have the same `written`.
     """
     again = partial(provision_lost_streams, terms=terms)
-    async with open_connection(
-        url,
-        name=name,
-        inbox_prefix=build_service_inbox(url),
-        on_reconnect=again,
-        on_closed=on_closed,
-    ) as connection:
+    async with (
+        open_connection(
+            url,
+            name=name,
+            inbox_prefix=build_service_inbox(url),
+            on_reconnect=again,
+            on_closed=on_closed,
+        ) as connected,
+        add_archive(connected, archive) as connection,
+    ):
         await provision_streams(connection, terms)
         async with open_keys(connection, keyring, written) as opened:
             yield build_client(opened, tenant)
+
+
+@asynccontextmanager
+async def add_archive(
+    connection: NatsConnection, folder: Path | None
+) -> AsyncGenerator[NatsConnection]:
+    """Yield a connection that also reads what was moved into an archive; None is none.
+
+    Raises `Corrupt` while sessions are being moved.
+    """
+    archive = open_archive(folder)
+    if archive is None:
+        yield connection
+        return
+    with closing(archive):
+        yield replace(connection, archive=archive)
 
 
 @asynccontextmanager

@@ -126,8 +126,19 @@ class _StreamStateReply(BaseModel):
     num_subjects: int = 0
 
 
-class _StreamLimits(BaseModel):
+CREATED_METADATA: Final = "turnlog-created"
+"""Where the metadata of a stream say when it was created that it was made from, RFC 3339.
+
+It has the same messages at the same places, without those that were moved into the archive.
+"""
+
+ARCHIVED_METADATA: Final = "turnlog-archived"
+"""Where the metadata of a stream say how many messages the archive has in its place."""
+
+
+class _StreamConfig(BaseModel):
     max_bytes: int = -1
+    metadata: dict[str, str] = {}
 
 
 NANOSECONDS_PER_SECOND: Final = 10**9
@@ -164,7 +175,7 @@ class _ClusterReply(BaseModel):
 
 class _StreamInfoReply(BaseModel):
     created: str
-    config: _StreamLimits = _StreamLimits()
+    config: _StreamConfig = _StreamConfig()
     state: _StreamStateReply
     ts: datetime
     cluster: _ClusterReply = _ClusterReply()
@@ -175,7 +186,13 @@ class _StreamInfoReply(BaseModel):
 async def list_subjects(
     connection: NatsConnection, stream: str, subjects: str
 ) -> AsyncGenerator[str]:
-    """Yield the subjects of a stream that match, as its leader has them, page by page."""
+    """Yield the subjects of a stream that match, as its leader has them, page by page.
+
+    Those of what was moved into the archive come first, and may come again.
+    """
+    if archive := connection.find_archive(stream):
+        for subject in await archive.list_subjects(subjects):
+            yield subject
     offset = 0
     while True:
         request = json.dumps({"subjects_filter": subjects, "offset": offset}).encode()
@@ -195,8 +212,9 @@ async def fetch_stream_info(
 ) -> StreamInfo:
     """Return the stream's information from its leader, and the count under `subjects` if given.
 
-    Raises `Unavailable` also if the stream does not exist, and if the leader is cut off from most
-    of the replicas: another one may have stored more.
+    What was moved into the archive counts as if it were in the stream. Raises `Unavailable` also if
+    the stream does not exist, and if the leader is cut off from most of the replicas: another one
+    may have stored more.
     """
     request = b"" if subjects is None else json.dumps({"subjects_filter": subjects}).encode()
     subject = f"$JS.API.STREAM.INFO.{stream}"
@@ -205,15 +223,16 @@ async def fetch_stream_info(
         raise Unavailable(
             "nats", f"{stream}: {info.cluster.leader or 'the leader'} is cut off from its replicas"
         )
-    state = info.state
+    state, archive = info.state, connection.find_archive(stream)
+    archived_under = await archive.count_messages(subjects) if archive and subjects else 0
     return StreamInfo(
-        created=info.created,
+        created=info.config.metadata.get(CREATED_METADATA, info.created),
         first_sequence=state.first_seq,
         last_sequence=state.last_seq,
-        message_count=state.messages,
+        message_count=state.messages + (archive.count if archive else 0),
         server_time=info.ts,
         byte_count=state.bytes,
         max_bytes=info.config.max_bytes,
-        subject_count=sum((state.subjects or {}).values()),
+        subject_count=sum((state.subjects or {}).values()) + archived_under,
         distinct_subjects=state.num_subjects,
     )

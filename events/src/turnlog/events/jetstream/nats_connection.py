@@ -24,10 +24,11 @@ from nats.aio.client import Client, Server
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
+from turnlog.events.archive.message_archive import MessageArchive
 from turnlog.events.async_tasks import cancel_tasks
 from turnlog.events.errors import KeyringMissing, TurnlogError, Unavailable
 from turnlog.events.seals.key_ports import SealingKeys
-from turnlog.events.subjects import SERVICE_INBOX
+from turnlog.events.subjects import SERVICE_INBOX, SESSIONS_STREAM
 
 PENDING_BYTES: Final = 8 * 1024 * 1024
 """Bytes buffered for sending while the connection is down."""
@@ -125,6 +126,12 @@ class NatsConnection:
     """Subjects, in small letters, that the server has refused this login to publish to."""
     keys: SealingKeys | None = None
     """The keys of what is read on the connection; None without a keyring."""
+    archive: MessageArchive | None = None
+    """What was moved out of the stream of sessions; None where nothing was."""
+
+    def find_archive(self, stream: str) -> MessageArchive | None:
+        """Return where the messages are that were moved out of a stream, or None."""
+        return self.archive if stream == SESSIONS_STREAM else None
 
     @property
     def is_connected(self) -> bool:

@@ -14,13 +14,15 @@ a message that it cannot read, and goes on counting it as pending: no delivery t
 reader that waits for the last message waits forever. So every sequence is accounted for, also those
 that the server only says it has passed. A gap ends the delivery; if the leader has no message there
 either, it is a hole, and reading ends with `StreamHole` after everything before it was yielded. A
-gap in a tenant's part could be another tenant's event, which is why the whole stream is read.
+gap in a tenant's part could be another tenant's event, which is why the whole stream is read. What
+was moved into the archive is read there, at its place between the others.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+from bisect import bisect_right
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -179,6 +181,9 @@ def _parse_reply_subject(reply: bytes) -> tuple[int, int, int]:
     return int(fields[5]), int(fields[6]), int(fields[8])
 
 
+ARCHIVED_PAGE: Final = 500
+"""Messages of the archive that are read at once."""
+
 MAX_FAILURES: Final = 8
 """Maximum consecutive failures, for restarting a bounded read and for a stream that seems too
 short.
@@ -200,8 +205,13 @@ async def stream_raw_events(
     while True:
         try:
             began = await _check_same_stream(connection, stream, began, last_yielded)
+            last = began.last_sequence
             reading = _StreamRead(
-                connection, stream, subjects, None if live else began.last_sequence
+                connection=connection,
+                stream=stream,
+                subjects=subjects,
+                last=last,
+                end=None if live else last,
             )
             async with aclosing(reading.stream_from(last_yielded or after)) as bulks:
                 async for bulk in bulks:
@@ -250,13 +260,15 @@ async def _check_same_stream(
         await wait_backoff(failures)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _StreamRead:
     """One delivery of a stream, in which every sequence is accounted for."""
 
     connection: NatsConnection
     stream: str
     subjects: str
+    last: int
+    """The last stream sequence when reading began."""
     end: int | None
     """The stream sequence to read up to; None to follow the stream."""
 
@@ -270,15 +282,34 @@ class _StreamRead:
             stream_deliveries(self.connection, self.stream, self.subjects, place)
         ) as batches:
             async for batch in batches:
-                raws = _take_consecutive(batch.events, place, self.end)
-                if raws:
-                    place = raws[-1].stream_sequence
-                    fresh, known = _drop_known_event(raws, known) if known else raws, None
-                    if fresh:
-                        yield fresh
+                passed = self._find_passed(batch)
+                upto = max(passed, self.last) if batch.is_drained else passed
+                async for events in self._add_archived(batch.events, place, upto):
+                    raws = _take_consecutive(events, place, self.end)
+                    if raws:
+                        place = raws[-1].stream_sequence
+                        fresh, known = _drop_known_event(raws, known) if known else raws, None
+                        if fresh:
+                            yield fresh
                 if self.end is not None and place >= self.end:
                     return
-                await self._check_gap(place, self._find_passed(batch))
+                await self._check_gap(place, passed)
+
+    async def _add_archived(
+        self, events: list[RawEvent], place: int, upto: int
+    ) -> AsyncGenerator[list[RawEvent]]:
+        """Yield what was delivered, and between it what was moved into the archive."""
+        archive = self.connection.find_archive(self.stream)
+        while archive and (
+            archived := await archive.list_messages(
+                self.subjects, place + 1, ARCHIVED_PAGE, upto=upto
+            )
+        ):
+            place = archived[-1].stream_sequence
+            count = bisect_right(events, place, key=_get_stream_sequence)
+            yield sorted([*events[:count], *archived], key=_get_stream_sequence)
+            events = events[count:]
+        yield events
 
     def _find_passed(self, batch: DeliveredBatch) -> int:
         """Return the stream sequence that a reader of the whole stream must have reached."""
@@ -300,6 +331,10 @@ class _StreamRead:
         )
         last = later.stream_sequence - 1 if later else passed
         raise StreamHole(self.stream, first, max(first, last))
+
+
+def _get_stream_sequence(raw: RawEvent) -> int:
+    return raw.stream_sequence
 
 
 def _take_consecutive(raws: list[RawEvent], place: int, end: int | None) -> list[RawEvent]:

@@ -17,6 +17,7 @@ import asyncio
 import json
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,7 +25,7 @@ from pydantic import BaseModel, JsonValue
 
 from turnlog.events.codec import MAX_EVENT_BYTES
 from turnlog.events.errors import Corrupt, TooLarge, Unavailable
-from turnlog.events.jetstream.js_api import JsApiError, request_json
+from turnlog.events.jetstream.js_api import ARCHIVED_METADATA, JsApiError, request_json
 from turnlog.events.jetstream.nats_connection import NatsConnection, RequestDenied, wait_backoff
 from turnlog.events.subjects import (
     ALERT_HISTORY,
@@ -57,6 +58,9 @@ JetStreamConfig = dict[str, JsonValue]
 
 DELETE_DENIALS: Final[JetStreamConfig] = {"deny_delete": True, "deny_purge": True}
 """Settings by which a stream keeps every message; a server can add them and never remove them."""
+
+FENCED_SUBJECTS: Final = ("turnlog.archive.fence",)
+"""What SESSIONS takes while sessions are moved into the archive, so that nothing gets into it."""
 
 UNCOMPRESSED: Final = "none"
 """The compression of a stream whose blocks are stored as they are."""
@@ -245,6 +249,7 @@ async def _ensure_stream(
         try:
             found = await _find_or_create_stream(connection, config)
             effective = await _update_earlier_stream(connection, config, found)
+            _check_archive(connection, config, effective)
             return check_config(f"stream {config['name']}", config, effective)
         except Unavailable as error:
             # Also if another process created the stream meanwhile: the next try finds it.
@@ -254,6 +259,29 @@ async def _ensure_stream(
                 raise
             failures += 1
             await wait_backoff(failures)
+
+
+def get_metadata(config: JetStreamConfig) -> Mapping[str, str]:
+    """Return the metadata of a stream."""
+    found = config.get("metadata")
+    return {name: str(value) for name, value in found.items()} if isinstance(found, dict) else {}
+
+
+def _check_archive(
+    connection: NatsConnection, config: JetStreamConfig, effective: JetStreamConfig
+) -> None:
+    """Refuse to read a stream without what was moved out of it, or while sessions are moved."""
+    stream = str(config["name"])
+    if effective.get("subjects") == list(FENCED_SUBJECTS):
+        detail = "sessions are being moved into the archive, or a run was interrupted"
+        raise Unavailable(f"stream {stream}", f"{detail}: run `turnlog archive finish`")
+    archive = connection.find_archive(stream)
+    moved = int(get_metadata(effective).get(ARCHIVED_METADATA, 0))
+    there = archive.count if archive else 0
+    if moved != there:
+        detail = f"{moved} of its messages were moved into an archive, and {there} are found there"
+        fix = "set TURNLOG_ARCHIVE to its folder, or restore that from a backup"
+        raise Corrupt(f"stream {stream}", f"{detail}: {fix}")
 
 
 class _StreamConfigReply(BaseModel):
@@ -271,6 +299,8 @@ async def _find_or_create_stream(
     except JsApiError as denied:
         if denied.code != STREAM_NOT_FOUND:
             raise
+    if name == SESSIONS_STREAM:
+        await _require_empty_record(connection)
     payload = json.dumps(config | _choose_first_sequence(config)).encode()
     try:
         return await request_json(
@@ -278,6 +308,24 @@ async def _find_or_create_stream(
         )
     except RequestDenied as denied:
         raise _build_unprovisioned(f"stream {name}", "does not exist") from denied
+
+
+async def _require_empty_record(connection: NatsConnection) -> None:
+    """Refuse to begin a log of sessions where the library of an earlier one is.
+
+    Sessions may be on their way into the archive, or the stream is lost: an empty one would hide
+    it.
+    """
+    subject = f"$JS.API.STREAM.INFO.{LIBRARY_STREAM}"
+    try:
+        await request_json(connection, subject, _StreamConfigReply)
+    except JsApiError as denied:
+        if denied.code != STREAM_NOT_FOUND:
+            raise
+        return
+    detail = f"is missing, and {LIBRARY_STREAM} is there: run `turnlog archive finish` if a run of"
+    fix = "`turnlog archive sessions` was interrupted, otherwise restore the stream from a backup"
+    raise Corrupt(f"stream {SESSIONS_STREAM}", f"{detail} {fix}")
 
 
 def _build_unprovisioned(stream: str, fault: str) -> Unavailable:
@@ -294,11 +342,9 @@ async def _update_earlier_stream(
         name: True for name in DELETE_DENIALS if name in config and not effective.get(name)
     }
     if is_ruined_by_power_loss(effective):
-        metadata = effective.get("metadata")
-        kept = metadata if isinstance(metadata, dict) else {}
         changes |= {
             "compression": UNCOMPRESSED,
-            "metadata": {**kept, UNCOMPRESSED_SINCE: found.ts},
+            "metadata": {**get_metadata(effective), UNCOMPRESSED_SINCE: found.ts},
         }
     if not changes:
         return effective

@@ -12,6 +12,7 @@ import typer
 from turnlog.services.cli.accounts import account_commands
 from turnlog.services.cli.alerts import alert_commands
 from turnlog.services.cli.approvals import approval_commands
+from turnlog.services.cli.archive import archive_commands
 from turnlog.services.cli.blueprints import blueprint_commands
 from turnlog.services.cli.checkpoints import checkpoint_commands
 from turnlog.services.cli.command_runner import CommandEntry
@@ -64,6 +65,7 @@ COMMAND_GROUPS: Final = {
     "hold": "Holds: sessions of which nothing is erased.",
     "keys": "Keys: who may sign in to the service, and what each may do.",
     "keyring": "Keyring: what the keys of sealed sessions are wrapped under.",
+    "archive": "Archive: closed sessions that were moved out of NATS into files.",
     "accounts": "Accounts: services with the keys that this command line signs in with.",
     "tenants": "Tenants: what each may use of the installation.",
     "webhooks": "Webhooks: events that are delivered to addresses of your own.",
@@ -181,6 +183,9 @@ COMMAND_SECTIONS: Final = (
             CommandEntry("keyring status", keyring_commands.show_keyring),
             CommandEntry("keyring rotate", keyring_commands.rotate_keyring),
             CommandEntry("keyring retire", keyring_commands.retire_generation),
+            CommandEntry("archive sessions", archive_commands.archive_sessions),
+            CommandEntry("archive status", archive_commands.show_archive),
+            CommandEntry("archive finish", archive_commands.finish_archive_run),
             CommandEntry("accounts add", account_commands.add_account),
             CommandEntry("accounts list", account_commands.list_accounts),
             CommandEntry("accounts remove", account_commands.remove_account),

@@ -184,6 +184,13 @@ COMMAND_NEEDS: Final[Mapping[str, CommandNeed]] = {
     "keys revoke": _build_need(("DELETE", paths.KEY)),
     "keys whoami": _build_need(_get(paths.PRINCIPAL)),
     "keys nats": _LOCAL,
+    "archive sessions": CommandNeed(
+        nats="`turnlog`, which may do everything, for it makes the stream anew"
+    ),
+    "archive status": _LOCAL,
+    "archive finish": CommandNeed(
+        nats="`turnlog`, which may do everything, for it makes the stream anew"
+    ),
     "keyring status": CommandNeed(nats="`gateway`, for it reads the records of keys itself"),
     "keyring rotate": _LOCAL,
     "keyring retire": CommandNeed(nats="`gateway`, for it replaces the records of keys itself"),

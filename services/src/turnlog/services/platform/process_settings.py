@@ -246,6 +246,8 @@ class ProcessSettings(BaseSettings):
     """
     keyring_token: SecretStr | None = None
     """Token that the service of the keyring asks for."""
+    archive: Path | None = None
+    """Folder with the sessions that were moved out of the stream, the same for all processes."""
     nats_monitor: MonitorList = ()
     """Monitoring addresses of all servers, `http://host:port`, where their fsync setting is read;
     no role depends on a single one.
@@ -424,9 +426,15 @@ PROVIDED_BY_UP: Final[Mapping[str, str]] = {
     "nats_url": "it runs a nats-server of its own in the data directory",
     "nats_monitor": "it asks its own nats-server",
     "database_url": "its read models are in the data directory",
+    "archive": "what was moved out of its log is in the data directory",
     "health": "the gateway reports the health of all roles at its own address",
 }
 """Settings of the roles that `turnlog up` provides, each with what it does instead."""
+
+
+def find_directory_archive(data_dir: Path) -> Path:
+    """Return the folder of the archive of a data directory."""
+    return data_dir.absolute() / "archive"
 
 
 class AllInOneSettings(GatewaySettings, WorkerSettings, ProjectorSettings):
@@ -455,6 +463,7 @@ class AllInOneSettings(GatewaySettings, WorkerSettings, ProjectorSettings):
             "nats_url": SecretStr(url),
             "nats_monitor": (monitor,) if monitor else (),
             "database_url": SecretStr(self.directory_database_url),
+            "archive": find_directory_archive(self.data_dir),
             # The gateway in this process reports its health.
             "health": None,
         }

@@ -110,6 +110,9 @@ def trace_failed_turn(events: Iterable[RecordedEvent]) -> None:
 
 
 def trace_opened_turn(context: TurnContext) -> None:
-    """Name the current span, which is that of a turn, by the blueprint that the session has now."""
+    """Name the current span by the blueprint that the session has now, for it answers the turn.
+
+    That of a delivery which only finds the turn in other hands, or waiting, has no such name.
+    """
     blueprint = context.material.blueprint
     record_turn_blueprint(blueprint.blueprint, blueprint.version, context.state.profile)

@@ -170,7 +170,6 @@ class TurnRunner:
         if state is None or opened is None or opened.turn != delivery.turn:
             return DeliverySettled()
         context = open_context(state, opened, await self.blueprints.load_material(state))
-        trace_opened_turn(context)
         if verdict := await self._check_situation(delivery, context):
             return verdict
         self._running.append(delivery.key)
@@ -191,6 +190,7 @@ class TurnRunner:
             claimed = await claims.claim_turn(context)
         except AttemptSuperseded:
             return DeliveryDeferred(self.ack_wait)
+        trace_opened_turn(context)
         if claimed.open is None or claimed.open.turn != delivery.turn:
             return DeliverySettled()
         if not claimed.open.is_running:
@@ -267,6 +267,7 @@ class TurnRunner:
         recovered = recover_answer(events, opened.attempt)
         if recovered is None or not isinstance(opened.call, PromptedCall):
             return None
+        trace_opened_turn(context)
         place, closed = opened.call.manifest.place, recovered.closed
         recorded = await read_event(self.sessions.log, tenant, place, ContextAssembled)
         cost = await self.outcomes.pricing.compute_attempt_cost(recorded.model, closed.usage)

@@ -18,7 +18,7 @@ from turnlog.events.content import Digest, decode_withheld_text
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused
 from turnlog.events.jetstream.blob_store import JetStreamBlobStore
-from turnlog.events.jetstream.jetstream_client import JetStreamLog, add_keys
+from turnlog.events.jetstream.jetstream_client import JetStreamLog, add_archive, add_keys
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.store.ports import BlobStore, EventLog
 from turnlog.projections.audit.explain.part_provenance import EventRef, build_event_ref
@@ -30,7 +30,7 @@ from turnlog.services.cli.views.provenance_view import render_cause
 from turnlog.services.cli.views.session_view import LABEL_WIDTH
 from turnlog.services.cli.views.text_format import escape_controls, format_digest
 from turnlog.services.cli.views.theme import BAD, MUTED, render_labelled_text
-from turnlog.services.platform.process_settings import AllInOneSettings
+from turnlog.services.platform.process_settings import AllInOneSettings, find_directory_archive
 from turnlog.services.seals.keyring_files import apply_directory_keyring, load_keyring
 
 
@@ -53,8 +53,11 @@ async def print_withheld_text(
         AllInOneSettings, os.environ, {"data_dir": target.data_dir, "sealing": "off"}
     )
     settings = apply_directory_keyring(settings, creating=False)
-    async with open_log_connection(target, nats, "turnlog-audit") as connection:
-        opening = add_keys(connection, load_keyring(settings))
+    async with (
+        open_log_connection(target, nats, "turnlog-audit") as connection,
+        add_archive(connection, find_directory_archive(settings.data_dir)) as reading,
+    ):
+        opening = add_keys(reading, load_keyring(settings))
         log, blobs = JetStreamLog(connection=opening), JetStreamBlobStore(opening)
         found = await _load_withheld_text(
             log=log, blobs=blobs, tenant=target.tenant, session=session, turn=turn

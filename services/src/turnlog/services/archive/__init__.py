@@ -1,0 +1,1 @@
+"""The archive: closed sessions are moved from the stream of sessions into files."""

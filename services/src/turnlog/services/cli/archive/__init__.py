@@ -1,0 +1,1 @@
+"""The archive of closed sessions at the command line."""
