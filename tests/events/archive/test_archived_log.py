@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -37,7 +37,7 @@ from turnlog.events.jetstream.jetstream_client import (
 from turnlog.events.jetstream.nats_connection import answer_requests, open_connection
 from turnlog.events.jetstream.stream_setup import StreamOptions, provision_streams
 from turnlog.events.model.session_events import SessionClosed
-from turnlog.events.store.ports import BatchConflict, EventLog, RawEvent
+from turnlog.events.store.ports import BatchConflict, EventLog, LogUnreachable, RawEvent
 from turnlog.events.subjects import POSITIONS_SUBJECT
 from turnlog.events.testing import make_drafts
 from turnlog.services.archive import session_archiver
@@ -309,3 +309,27 @@ async def test_nothing_is_moved_while_a_role_is_connected(
         await append_one_by_one(opened.log, "t", "new", 1)
     with lock_archive(tmp_path), pytest.raises(Refused, match="another command moves sessions"):
         await move_closed_sessions(own_server.url, tmp_path)
+
+
+class InterruptedArchiver(SessionArchiver):
+    """Lets something happen between the copy of the stream and its deletion."""
+
+    async def _write_files(self, plan: ArchivePlan) -> int:
+        log = replace(build_client(self.connection).log, patience=0)
+        outcome = await log.append_batch(build_batch("t", "late", None, "lost?"))
+        assert isinstance(outcome, LogUnreachable)
+        assert not outcome.ambiguous
+        return await super()._write_files(plan)
+
+
+async def test_nothing_is_appended_between_the_copy_and_the_new_stream(
+    own_server: NatsServer, tmp_path: Path
+) -> None:
+    async with open_client(own_server.url, StreamOptions()) as opened:
+        events = await fill_log(opened.log)
+        archiver = InterruptedArchiver(connection=opened.connection, folder=tmp_path)
+        await archiver.move_sessions(await archiver.plan_move(datetime.now(UTC), "t"))
+    async with open_client(own_server.url, StreamOptions(), archive=tmp_path) as after:
+        assert await after.log.read_last_event("t", "late", leader=True) is None
+        (late,) = await append_texts(after.log, "t", "late", "now")
+        assert late.stream_sequence == events["u"][-1].stream_sequence + 1
