@@ -69,7 +69,8 @@ async def test_archived_session_answers_every_route_as_before_and_can_be_erased(
         end = (await up.service.get_json(f"/v1/sessions/{session}"))["sequence"]
         fork = await up.service.http.post(f"/v1/sessions/{session}/fork", json={"at": end})
         await close(up, session)
-        await up.service.list_calls(session)
+        for each in (session, running, fork.json()["session"]):
+            await up.service.list_calls(each)
         before = await read_every_route(up, session)
     planned = await archive_sessions(host, "--dry-run")
     assert (planned["moved"], planned["sessions"]) == (False, [session])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -62,6 +62,15 @@ async def jetstream(nats_url: str) -> AsyncIterator[JetStreamClient]:
         yield jetstream
 
 
+class SeenArchiver(SessionArchiver):
+    """Shows what it moves to who reads meanwhile; processes open an archive when they start."""
+
+    async def finish_move(self) -> bool:
+        NextIndex.replace_index(self.folder)
+        object.__setattr__(self.connection, "archive", MessageArchive(self.folder))
+        return await super().finish_move()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchivingLog(JetStreamLog):
     """A log of which every third history that is appended to is moved into the archive then."""
@@ -86,11 +95,8 @@ class ArchivingLog(JetStreamLog):
             return await super(ArchivingLog, self).read_last_event(tenant, session, leader=leader)
 
     async def _move_session(self, key: SessionKey) -> None:
-        archiver = SessionArchiver(connection=self.connection, folder=self.folder)
+        archiver = SeenArchiver(connection=self.connection, folder=self.folder)
         await archiver.move_sessions(ArchivePlan(sessions=[key], events=0, size=0))
-        # Processes open an archive when they start; this one sees what is moved meanwhile.
-        opened = replace(self.connection, archive=MessageArchive(self.folder))
-        object.__setattr__(self, "connection", opened)
 
 
 @asynccontextmanager

@@ -333,3 +333,21 @@ async def test_nothing_is_appended_between_the_copy_and_the_new_stream(
         assert await after.log.read_last_event("t", "late", leader=True) is None
         (late,) = await append_texts(after.log, "t", "late", "now")
         assert late.stream_sequence == events["u"][-1].stream_sequence + 1
+
+
+async def test_durable_consumer_goes_on_where_it_was(
+    own_server: NatsServer, tmp_path: Path
+) -> None:
+    async with open_client(own_server.url, StreamOptions()) as opened:
+        events = await fill_log(opened.log)
+        pulled = await opened.connection.nc.jetstream().pull_subscribe(
+            "session.t.>", durable="mine", stream="SESSIONS"
+        )
+        for message in await pulled.fetch(20):
+            await message.ack_sync()
+    await move_closed_sessions(own_server.url, tmp_path)
+    async with open_client(own_server.url, StreamOptions(), archive=tmp_path) as after:
+        pulled = await after.connection.nc.jetstream().pull_subscribe_bind("mine", "SESSIONS")
+        rest = [message.metadata.sequence.stream for message in await pulled.fetch(50, timeout=5)]
+    kept = {each.stream_sequence for each in (*events["a"], *events["c"])}
+    assert rest == sorted(place for place in kept if place > 20)

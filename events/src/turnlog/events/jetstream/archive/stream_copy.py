@@ -54,7 +54,7 @@ async def save_stream(connection: NatsConnection, stream: str, file: Path) -> St
     Raises `Unavailable` where the copy did not reach its end.
     """
     async with _open_inbox(connection) as (inbox, chunks):
-        request = {"deliver_subject": inbox, "chunk_size": CHUNK_BYTES, "no_consumers": True}
+        request = {"deliver_subject": inbox, "chunk_size": CHUNK_BYTES}
         copy = await request_json(
             connection,
             f"$JS.API.STREAM.SNAPSHOT.{stream}",
