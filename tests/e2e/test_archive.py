@@ -31,6 +31,15 @@ MOMENT = re.compile(r'"(at|seconds)":("[^"]*"|[0-9.e-]+)')
 """When an answer was given, and how long it took."""
 
 
+def read_fields(answer: str) -> list[Any]:
+    """Return what the lines of an answer say, in whichever order their fields are.
+
+    A process has the fields of what it has sealed itself in another order than who opens it.
+    """
+    lines = MOMENT.sub('"at":0', answer).splitlines()
+    return [json.loads(line) if line.startswith("{") else line for line in lines]
+
+
 @asynccontextmanager
 async def start_service(host: ProcessHost) -> AsyncGenerator[TurnlogUp]:
     async with run_turnlog_up(host, variables={"TURNLOG_SEALING": "on"}) as up:
@@ -72,6 +81,9 @@ async def test_archived_session_answers_every_route_as_before_and_can_be_erased(
         for each in (session, running, fork.json()["session"]):
             await up.service.list_calls(each)
         before = await read_every_route(up, session)
+        heads, data = tmp_path / "heads.json", ("--data-dir", str(host.folder / "data"))
+        code, _, errors = await run_turnlog("checkpoint", str(heads), *data)
+        assert code == 0, errors
     planned = await archive_sessions(host, "--dry-run")
     assert (planned["moved"], planned["sessions"]) == (False, [session])
     moved = await archive_sessions(host)
@@ -81,11 +93,10 @@ async def test_archived_session_answers_every_route_as_before_and_can_be_erased(
         assert not await find_in_stream(up, session)
         assert await find_in_stream(up, running)
         after = await read_every_route(up, session)
-        changed = [
-            path for path in before if MOMENT.sub("", before[path]) != MOMENT.sub("", after[path])
-        ]
-        assert changed == []
-        await check_whole_log(up)
+        assert [
+            path for path in before if read_fields(before[path]) != read_fields(after[path])
+        ] == []
+        await check_whole_log(up, "--checkpoint", str(heads))
         await add_turns(up, provider, running, "and still here")
         await add_turns(up, provider, fork.json()["session"], "I go on from there")
         refused = await up.service.http.post(f"/v1/sessions/{session}/turns", json={"text": "no"})
@@ -109,10 +120,10 @@ async def test_archived_session_answers_every_route_as_before_and_can_be_erased(
         assert {turn["text"] for turn in history["turns"]} == {None}
 
 
-async def check_whole_log(up: TurnlogUp) -> None:
+async def check_whole_log(up: TurnlogUp, *more: str) -> None:
     """Verify everything, from the log alone; nothing counts as missing."""
     where = ("--url", str(up.service.http.base_url))
-    code, output, errors = await run_turnlog("verify", "--all", *where, "-o", "json")
-    assert code in {0, 6}, output + errors
+    code, output, errors = await run_turnlog("verify", "--all", *where, *more)
+    assert code == 0, output + errors
     ready = await up.service.http.get("/readyz")
     assert ready.status_code == 200, ready.text
