@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -294,10 +294,10 @@ async def read_first_text(client: JetStreamClient, tenant: str) -> tuple[bytes, 
     return first.stored, first.event.text
 
 
-async def test_what_a_process_has_sealed_is_read_in_it_as_it_was_until_its_keys_are_removed(
+async def test_what_a_process_has_sealed_is_read_in_it_as_it_was_until_it_hears_of_removed_keys(
     client: JetStreamClient, fresh_tenant: str, own_server: NatsServer
 ) -> None:
-    written = WrittenEvents()
+    written, forgotten = WrittenEvents(), asyncio.Event()
     connections = [
         open_client(own_server.url, StreamOptions(), keyring=KEYRING, written=written)
         for _ in range(2)
@@ -309,15 +309,59 @@ async def test_what_a_process_has_sealed_is_read_in_it_as_it_was_until_its_keys_
         assert stored is written.find_event(bytes(stored))
         assert text == PlainText(text="first")
         assert await read_first_text(open_again(client, KEYRING), fresh_tenant) == (stored, text)
-        # The reader has no keys of this session in memory, and another process removes some.
+
+        def note(_tenant: str, _session: str) -> None:
+            forgotten.set()
+
+        get_keys(writer).add_listener(note)
         leaves = frozenset({get_text_leaf(1)})
         await get_keys(client).remove_leaves(fresh_tenant, "s", leaves, 2)
-        await get_keys(reader).compare_record(fresh_tenant, "s")
+        await asyncio.wait_for(forgotten.wait(), 10)
         assert written.find_event(bytes(stored)) is None
         erased = ErasedText(erased=True, digest="", characters=5)
         for each in (writer, reader):
-            await get_keys(each).compare_record(fresh_tenant, "s")
             assert (await read_first_text(each, fresh_tenant))[1] == erased
+
+
+async def test_who_compares_a_record_reads_no_event_that_was_written_before_its_keys_went(
+    client: JetStreamClient, fresh_tenant: str
+) -> None:
+    # Neither hears of records, and the second has never read this one.
+    written, bare = WrittenEvents(), replace(client.connection, keys=None)
+    writer, reader = (build_client(add_keys(bare, KEYRING, written)) for _ in range(2))
+    await append_sealed(writer, fresh_tenant, "first", "second")
+    leaves = frozenset({get_text_leaf(1)})
+    await get_keys(client).remove_leaves(fresh_tenant, "s", leaves, 2)
+    assert (await read_first_text(reader, fresh_tenant))[1] == PlainText(text="first")
+    await get_keys(reader).compare_record(fresh_tenant, "s")
+    erased = ErasedText(erased=True, digest="", characters=5)
+    assert (await read_first_text(reader, fresh_tenant))[1] == erased
+
+
+@dataclass(slots=True, eq=False)
+class WatchedEvents(WrittenEvents):
+    """Written events that say when some were forgotten."""
+
+    forgotten: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def forget_session(self, tenant: str, session: str) -> None:
+        WrittenEvents.forget_session(self, tenant, session)
+        self.forgotten.set()
+
+
+async def test_process_forgets_what_was_written_also_where_it_has_no_keys_in_memory(
+    client: JetStreamClient, fresh_tenant: str, own_server: NatsServer
+) -> None:
+    await append_sealed(client, fresh_tenant, "first", "second")
+    stored, _ = await read_first_text(open_again(client, KEYRING), fresh_tenant)
+    assert isinstance(stored, SealedPayload)
+    written = WatchedEvents()
+    async with open_client(own_server.url, StreamOptions(), keyring=KEYRING, written=written):
+        leaf = get_text_leaf(1)
+        written.add_event(fresh_tenant, f"s:{leaf}", stored)
+        await get_keys(client).remove_leaves(fresh_tenant, "s", frozenset({leaf}), 2)
+        await asyncio.wait_for(written.forgotten.wait(), 10)
+        assert written.find_event(bytes(stored)) is None
 
 
 async def test_two_removals_at_once_both_hold(client: JetStreamClient, fresh_tenant: str) -> None:
