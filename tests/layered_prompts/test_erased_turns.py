@@ -31,6 +31,7 @@ from turnlog.events.seals.event_boxes import EventSeal
 from turnlog.events.seals.kept_keys import KeptKey, compute_kept_digest, list_kept_keys
 from turnlog.events.seals.key_tree import KeyTree, LeafErased, derive_box_key
 from turnlog.events.seals.leaf_sets import format_leaves, parse_leaf_runs
+from turnlog.events.seals.person_names import PseudonymKey
 from turnlog.events.seals.sealed_payload import SealedPayload, get_box_key, parse_sealed_header
 from turnlog.events.testing import make_draft
 from turnlog.projections.audit.record.erasure_reach import find_reach, is_closed
@@ -79,7 +80,8 @@ class SealedCopy:
         state = self.state
         leaves = list_event_leaves(session, state, draft.event)
         name = format_leaves(leaves)
-        seal = EventSeal(key=self.derive_key(name) or b"", leaves=name)
+        key = self.derive_key(name) or b""
+        seal = EventSeal(key=key, leaves=name, pseudonyms=PseudonymKey(bytes(32)))
         batch = encode_batch(
             tenant="t",
             session=session,

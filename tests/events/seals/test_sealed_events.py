@@ -19,13 +19,14 @@ from turnlog.events.fork_copy import copy_events
 from turnlog.events.model.turn_events import TurnReleased, TurnSubmitted
 from turnlog.events.registry import EVENT_TYPES, KnownEvent
 from turnlog.events.seals.event_boxes import EventSeal
+from turnlog.events.seals.person_names import PseudonymKey
 from turnlog.events.seals.sealed_payload import SealedPayload, parse_sealed_header
 from turnlog.events.seals.word_fields import WordField, find_word_fields
 from turnlog.events.testing import make_draft, make_drafts
 
 KEY = bytes(range(32))
 
-SEAL = EventSeal(key=KEY, leaves="s:3")
+SEAL = EventSeal(key=KEY, leaves="s:3", pseudonyms=PseudonymKey(KEY))
 
 SAMPLES = [each for each in build_samples().values() if type(each) in EVENT_TYPES.values()]
 
@@ -104,7 +105,8 @@ def test_erased_words_leave_their_lengths_and_empty_values() -> None:
     (message,) = encode_sealed(event).messages
     erased = decode_event(SealedPayload(bytes(message.payload), None), 1).event
     text = ErasedText(erased=True, digest="", characters=5)
-    assert erased == TurnSubmitted(turn=1, text=text, user="ann")
+    user = SEAL.pseudonyms.build_pseudonym("ann")
+    assert erased == TurnSubmitted(turn=1, text=text, user=user)
 
 
 def test_box_that_was_altered_or_moved_does_not_open() -> None:

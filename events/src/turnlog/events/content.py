@@ -95,6 +95,15 @@ WordDigest = Annotated[Digest, SEALED]
 """A digest of words that is, because a short text can be guessed from it."""
 
 
+@dataclass(frozen=True, slots=True)
+class PersonField:
+    """The mark of a field of an event that holds the name of a person."""
+
+
+PersonName = Annotated[str, PersonField()]
+"""The name of a person, in whose place a sealed event has a pseudonym in the clear."""
+
+
 class PlainText(BaseModel):
     """Text that is not encrypted."""
 

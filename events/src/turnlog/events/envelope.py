@@ -85,10 +85,6 @@ class Envelope(EventHeader):
     """The event's own fields."""
 
 
-USER_ACTOR_PREFIX: Final = "user:"
-"""Before the name of a user in an actor, so that no user passes for a part of Turnlog."""
-
-
 @dataclass(frozen=True, slots=True)
 class ChainHead:
     """The last event of a session that a reader has seen."""

@@ -47,12 +47,14 @@ from turnlog.events.seals.key_tree import (
     BOX_PURPOSE,
     EMPTY_TREE,
     KEY_BYTES,
+    LEAF_COUNT,
     KeyTree,
     LeafErased,
     derive_box_key,
 )
 from turnlog.events.seals.keyrings import KeyringUnfit, SealKeyring, WrappedKeys
 from turnlog.events.seals.leaf_sets import (
+    NAMES_ID,
     SEALED_TEXT,
     UPLOADS_ID,
     LeafSets,
@@ -67,6 +69,7 @@ from turnlog.events.seals.media_seals import (
     derive_media_seal,
     name_upload,
 )
+from turnlog.events.seals.person_names import PseudonymKey
 from turnlog.events.seals.sealed_payload import SealedHeader, SealedPayload, parse_sealed_header
 from turnlog.events.seals.written_events import WrittenEvents
 from turnlog.events.store.media_chunks import is_chunk_list, parse_chunk_list
@@ -91,6 +94,8 @@ MAX_KEY_REQUESTS: Final = 64
 """Concurrent requests for records."""
 
 _log = logging.getLogger(__name__)
+
+_NAMES_LEAVES: Final = format_leaves({NAMES_ID: frozenset({LEAF_COUNT - 1})})
 
 _RECORD: Final = re.compile(rb"turnlog-keys 1 ([1-9][0-9]{0,8})\n")
 
@@ -425,7 +430,14 @@ class SessionKeys:
         """Return what seals an event under these leaves; raises `Corrupt` without their keys."""
         name = format_leaves(leaves)
         key = await self._require_box_key(tenant, name)
-        return EventSeal(key=key, leaves=name, written=self.written)
+        pseudonyms = await self.find_pseudonym_key(tenant)
+        return EventSeal(key=key, leaves=name, pseudonyms=pseudonyms, written=self.written)
+
+    async def find_pseudonym_key(self, tenant: str) -> PseudonymKey:
+        """See `SealingKeys.find_pseudonym_key`."""
+        if not await self.has_record(tenant, NAMES_ID):
+            await self.create_record(tenant, NAMES_ID)
+        return PseudonymKey(await self._require_box_key(tenant, _NAMES_LEAVES, b"names"))
 
     async def _require_box_key(self, tenant: str, name: str, purpose: bytes = BOX_PURPOSE) -> bytes:
         key = await self._find_box_key(tenant, name, purpose)
@@ -507,8 +519,8 @@ class SessionKeys:
             return None
 
 
-NO_MESSAGE_CODE: Final = 10057
-"""The code of the server for a message that is not there."""
+MISSING_CODES: Final = frozenset({10043, 10057})
+"""Codes of the server for a message that is not there, or goes while it looks for it."""
 
 
 class _RecordOverwritten(BaseModel):
@@ -521,7 +533,7 @@ async def delete_replaced_record(connection: NatsConnection, sequence: int) -> N
     try:
         await request_json(connection, subject, _RecordOverwritten, request)
     except JsApiError as denied:
-        if denied.code != NO_MESSAGE_CODE:
+        if denied.code not in MISSING_CODES:
             raise  # Otherwise another process was faster.
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Tag
 
-from turnlog.events.content import SEALED, Digest, WordDigest, Words
+from turnlog.events.content import SEALED, Digest, PersonName, WordDigest, Words
 from turnlog.events.event_model import EventModel, build_discriminator
 from turnlog.events.recorded_reasoning import REPLY_REASONING_FIELD
 
@@ -35,7 +35,7 @@ class BlobSource(EventModel):
     """Digest of the blob."""
     path: str
     """The file path at the time the text was pinned, or of the file that a user's text replaces."""
-    user: str | None = None
+    user: PersonName | None = None
     """Whose text it is, where a user has replaced the file; None if it is the file."""
     version: int | None = None
     """The version of the user's text; None if it is the file."""

@@ -6,7 +6,15 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from turnlog.events.content import SEALED, Content, Digest, WordList, Words, WordValues
+from turnlog.events.content import (
+    SEALED,
+    Content,
+    Digest,
+    PersonName,
+    WordList,
+    Words,
+    WordValues,
+)
 from turnlog.events.event_model import EventModel
 
 
@@ -68,7 +76,7 @@ class SessionOpened(EventModel):
     """The labels given at opening, each once."""
     metadata: WordValues = Field(default_factory=dict)
     """The application's own values; they are stored and returned, and never interpreted."""
-    owner: str | None = None
+    owner: PersonName | None = None
     """The user whose session it is; null for one that belongs to no user."""
     sealed_under: int | None = None
     """Generation of the key that those of the session were wrapped under when it was opened; null
@@ -109,7 +117,7 @@ class ShareChanged(EventModel):
     leaf: ClassVar[str] = "session"
     sentence: ClassVar[str] = "{user} · {access}"
 
-    user: str
+    user: PersonName
     """The user who is let in."""
     access: Literal[SharedAccess, "none"]
     """What the user may do from now on; `none` ends it."""

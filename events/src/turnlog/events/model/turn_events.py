@@ -12,7 +12,7 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import Field
 
-from turnlog.events.content import Content, Words, WordValues
+from turnlog.events.content import Content, PersonName, Words, WordValues
 from turnlog.events.event_model import EventModel, ReplyTextEvent, StatelessEvent
 from turnlog.events.model.attempt_figures import AttemptUsage, build_figures_sentence
 from turnlog.events.model.child_events import ParentInput
@@ -88,7 +88,7 @@ class TurnSubmitted(EventModel):
     """
     remembered: bool = True
     """Whether later prompts may include this turn; the log keeps it either way."""
-    user: str | None = None
+    user: PersonName | None = None
     """Who asked; None if the request named nobody."""
     reservation: TurnReservation | None = None
     """What it reserved of the user's quota; None if the user has none."""
@@ -123,7 +123,7 @@ class TurnQueued(EventModel):
     """
     remembered: bool = True
     """Whether later prompts may include this turn; the log keeps it either way."""
-    user: str | None = None
+    user: PersonName | None = None
     """Who asked; None if the request named nobody."""
     reservation: TurnReservation | None = None
     """What it reserved of the user's quota; None if the user has none."""

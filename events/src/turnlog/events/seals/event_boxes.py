@@ -1,6 +1,7 @@
 """Seals the words of an event into its box.
 
-The box has the digest of the command as well, since a short text can be guessed from it.
+The box has the digest of the command as well, since a short text can be guessed from it, and the
+names of people, by the pseudonyms that stand in their places.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pydantic import BaseModel
 from pydantic_core import from_json, to_json
 
 from turnlog.events.seals.boxes import seal_box
+from turnlog.events.seals.person_names import PseudonymKey
 from turnlog.events.seals.sealed_payload import DATA_START, SealedPayload, parse_event_place
 from turnlog.events.seals.word_fields import JsonObject, split_words
 from turnlog.events.seals.written_events import WrittenEvents
@@ -29,17 +31,23 @@ class EventSeal:
     key: bytes
     leaves: str
     """The name of the leaves that it follows from."""
+    pseudonyms: PseudonymKey
+    """What stands in the places of names follows from it."""
     written: WrittenEvents | None = None
     """Where readers of this process find the event."""
 
     def seal_event(self, kind: type[BaseModel], opened: bytes) -> bytes:
         """Return the bytes to store of an event; the same ones if it has no words."""
-        header, _, data = opened[:-1].partition(DATA_START)
-        rest, words = split_words(kind, from_json(data))
+        header, _, encoded = opened[:-1].partition(DATA_START)
+        data = from_json(encoded)
+        header, names = self.pseudonyms.replace_names(kind, header, data)
+        rest, words = split_words(kind, data)
         command_hash = _COMMAND_HASH.search(header)
-        if not words and not command_hash:
+        if not words and not command_hash and not names:
             return opened
         content: JsonObject = {"words": words} if words else {}
+        if names:
+            content["names"] = {**names}
         if command_hash:
             content["hash"] = command_hash[1].decode()
             header = header[: command_hash.start()] + header[command_hash.end() :]

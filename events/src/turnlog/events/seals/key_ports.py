@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from turnlog.events.content import Digest
 from turnlog.events.seals.kept_keys import KeptKey
 from turnlog.events.seals.leaf_sets import LeafSets
+from turnlog.events.seals.person_names import PseudonymKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,10 @@ class SealingKeys(Protocol):
 
     async def find_event_seal(self, tenant: str, leaves: LeafSets) -> EventSealer:
         """Return what seals an event under these leaves; raises `Corrupt` without their keys."""
+        ...
+
+    async def find_pseudonym_key(self, tenant: str) -> PseudonymKey:
+        """Return what the pseudonyms of the people of a tenant follow from, the same each time."""
         ...
 
     async def compute_digest(self, tenant: str, leaves: LeafSets, data: bytes) -> Digest:

@@ -22,6 +22,9 @@ LeafRuns = Mapping[str, Sequence[range]]
 UPLOADS_ID: Final = "_uploads"
 """In place of a session: its keys are those of what a tenant uploads before there is a turn."""
 
+NAMES_ID: Final = "_names"
+"""In place of a session: its key is that of the pseudonyms of the people of a tenant."""
+
 LIBRARY_PREFIX: Final = "_library-"
 """How the ids begin that stand in place of a session for the families of a tenant's library."""
 
@@ -47,7 +50,7 @@ def get_library_leaves(family: str, sequence: int) -> LeafSets:
 
 def is_reserved_id(session: str) -> bool:
     """Return whether keys that are of no session are kept under this id."""
-    return session == UPLOADS_ID or session.startswith(LIBRARY_PREFIX)
+    return session in {UPLOADS_ID, NAMES_ID} or session.startswith(LIBRARY_PREFIX)
 
 
 def is_sealed_text(stored: bytes) -> bool:

@@ -17,6 +17,7 @@ from pydantic import BaseModel, JsonValue
 from pydantic_core import from_json, to_json
 
 from turnlog.events.errors import Corrupt
+from turnlog.events.seals.person_names import restore_names
 from turnlog.events.seals.word_fields import fill_erased, merge_words
 
 DATA_START: Final = b',"data":'
@@ -141,19 +142,22 @@ class SealedPayload(bytes):
         header = self.header or parse_sealed_header(self)
         if self.fault or header is None:
             raise Corrupt("sealed event", self.fault or "it has no box")
-        try:
-            data = _load_json(self[header.data_at : -1])
-        except ValueError:
-            raise Corrupt("sealed event", "its data are no JSON") from None
+        start, data = header.plain_header, self[header.data_at : -1]
         if self.key is None:
-            kind = find_kind(header.place.kind)
-            filled = fill_erased(kind, data) if kind else data
-            return header.plain_header + DATA_START + to_json(filled) + b"}"
+            kind, left = find_kind(header.place.kind), _load_data(data)
+            filled = fill_erased(kind, left) if kind else left
+            return start + DATA_START + to_json(filled) + b"}"
         opened = _open_box(self.key, header)
-        start = header.plain_header
+        if names := opened.get("names"):
+            start, data = _restore_names(names, start, data)
         if "hash" in opened and b',"copyof":"' not in start:
             start += b',"commandhash":' + to_json(opened["hash"])
-        return start + DATA_START + to_json(merge_words(data, opened.get("words", {}))) + b"}"
+        return (
+            start
+            + DATA_START
+            + to_json(merge_words(_load_data(data), opened.get("words", {})))
+            + b"}"
+        )
 
 
 def _open_box(key: bytes, header: SealedHeader) -> dict[str, JsonValue]:
@@ -166,6 +170,21 @@ def _open_box(key: bytes, header: SealedHeader) -> dict[str, JsonValue]:
         )
     except (BoxAltered, ValueError) as error:
         raise Corrupt("sealed event", "its box was altered, or is of another key") from error
+
+
+def _load_data(encoded: bytes) -> dict[str, JsonValue]:
+    try:
+        return _load_json(encoded)
+    except ValueError:
+        raise Corrupt("sealed event", "its data are no JSON") from None
+
+
+def _restore_names(names: Any, header: bytes, data: bytes) -> tuple[bytes, bytes]:  # noqa: ANN401
+    try:
+        return restore_names(names, header, data)
+    except ValueError:
+        detail = "its box has a name of somebody else than stands beside it"
+        raise Corrupt("sealed event", detail) from None
 
 
 def _load_json(encoded: bytes) -> dict[str, JsonValue]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from turnlog.events.envelope import USER_ACTOR_PREFIX, RecordedEvent
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.session_events import SessionOpened, SharedAccess
+from turnlog.events.seals.person_names import USER_ACTOR_PREFIX
 
 
 def find_owner(recorded: RecordedEvent, event: SessionOpened) -> str | None:

@@ -22,10 +22,12 @@ from turnlog.services.bundle.check_lines import VerificationFailure, is_list, is
 MAX_OPENED = 64 * 1024 * 1024  # Bytes that a box may be unpacked to
 KEY_BYTES, LEAST_BOX = 32, 28  # A nonce of 12 bytes and a tag of 16 are in every box
 KEY_WORDS, HALF_KEY = 8, 4
+USER_ACTOR = "user:"  # Before the name of a person
 ERASURE_TYPE = "turnlog.erasure-begun.v1"
 SOURCE_ERASURE_TYPE = "turnlog.source-erasure-begun.v1"
 TEXT_FIELDS = {"text", "reply", "replacement", "summary", "cut_reply", "display", "comment"}
 LEAF_RUN = re.compile(r"([0-9]{1,7})(?:-([0-9]{1,7}))?")
+PSEUDONYM_FORM = re.compile("~[A-Za-z0-9_-]{22}")
 NO_TEXT = {"erased": True}  # Stands where a text was, of which only the length is left
 
 GALOIS_MODULUS = 0xE1 << 120  # The polynomial of GCM, bits reflected
@@ -180,8 +182,34 @@ def open_event(event: dict[str, Any], key: str | None) -> dict[str, Any]:
         data = unpacker.decompress(data, MAX_OPENED)
         if not unpacker.eof:
             raise VerificationFailure("its box holds too much")
-    words = json.loads(data).get("words", {})
-    return {**event, "data": merge_words(event["data"], words)}
+    content = json.loads(data)
+    named = restore_names(event, content.get("names", {}))
+    return {**named, "data": merge_words(named["data"], content.get("words", {}))}
+
+
+def restore_names(event: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Return an event with names in the places of their pseudonyms; raise for one of nobody's."""
+    found = set[str]()
+
+    def restore(value: Any) -> Any:  # noqa: ANN401 - any value of an event
+        if is_list(value):
+            return [restore(each) for each in value]
+        if is_object(value):
+            return {name: restore(each) for name, each in value.items()}
+        if value in names and PSEUDONYM_FORM.fullmatch(value):
+            found.add(value)
+            return names[value]
+        return value
+
+    if not names:
+        return event
+    actor = event["actor"]
+    if actor.startswith(USER_ACTOR):
+        actor = USER_ACTOR + restore(actor.removeprefix(USER_ACTOR))
+    named = {**event, "actor": actor, "data": restore(event["data"])}
+    if found != set(names):
+        raise VerificationFailure("its box has a name of somebody else than stands beside it")
+    return named
 
 
 def merge_words(data: object, words: object) -> object:

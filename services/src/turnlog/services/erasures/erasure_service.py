@@ -33,6 +33,7 @@ from turnlog.projections.store.read.read_your_writes import ProjectionSignal, wa
 from turnlog.projections.store.write.batch_apply import rebuild_session
 from turnlog.services.command_handling.callers import Caller
 from turnlog.services.command_handling.idempotent_commands import CommandMetadata
+from turnlog.services.erasures.erasing_callers import hide_caller
 from turnlog.services.erasures.erasure_guard import ErasureGuard
 from turnlog.services.erasures.erasure_rounds import repeat_rounds
 from turnlog.services.erasures.erasure_tracing import (
@@ -131,12 +132,14 @@ class ErasureService:
             self.require_keys(target.session)
             return build_command(traced, reason)
 
+        sealing = self.command_handler.sealing
+        hidden = await hide_caller(sealing.keys if sealing else None, caller)
         done = await self.command_handler.handle(
             target.tenant,
             target.session,
             choose_command,
-            caller.metadata,
-            command=caller.command,
+            hidden.metadata,
+            command=hidden.command,
         )
         return done.memo.sequence if done.memo else done.events[-1].sequence
 

@@ -6,7 +6,7 @@ is part of what came of that turn. Both have keys of their own, which go too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from turnlog.events.envelope import RecordedEvent
@@ -156,13 +156,13 @@ def require_own_turns(events: Sequence[RecordedEvent], target: ErasureTarget) ->
             raise Refused("copied-turn", detail, field="turn", fix=fix)
 
 
-def list_turns_of_user(events: Sequence[RecordedEvent], user: str) -> set[int]:
-    """Return the turns that a user asked here; those that a fork copied are their session's."""
+def list_turns_of_user(events: Sequence[RecordedEvent], names: Collection[str]) -> set[int]:
+    """Return the turns that a user of these names asked here, not those that a fork has copied."""
     return {
         each.event.turn
         for each in events
         if isinstance(each.event, TurnSubmitted | TurnQueued)
-        and each.event.user == user
+        and each.event.user in names
         and each.envelope.copyof is None
     }
 

@@ -28,6 +28,7 @@ from turnlog.services.erasures.erasure_receipts import ErasureReceipts
 from turnlog.services.erasures.erasure_service import ErasureService
 from turnlog.services.erasures.erasure_tracing import ErasureTarget, list_turns_of_user
 from turnlog.services.erasures.source_erasure_use_cases import SourceErasureUseCases
+from turnlog.services.seals.known_names import list_known_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,15 +101,17 @@ class ErasureUseCases:
         handler = self.service.command_handler
         if await self.row_waits.measure_remaining_lag(handler.log, tenant):
             raise Unavailable("read models", "they are behind, and know not every session")
+        keys = handler.sealing.keys if handler.sealing else None
+        names = await list_known_names(keys, tenant, request.user)
         async with self.service.store.open_reader() as connection:
-            sessions = await list_sessions_of_user(connection, tenant, request.user)
+            sessions = await list_sessions_of_user(connection, tenant, names)
         for session in sessions:
             state = await handler.require_state(tenant, session)
             asked: list[int] = []
-            if state.owner != request.user:
+            if state.owner not in names:
                 events = await handler.load_events(tenant, session)
-                asked = sorted(list_turns_of_user(events, request.user))
-            if state.owner == request.user or asked:
+                asked = sorted(list_turns_of_user(events, names))
+            if state.owner in names or asked:
                 turns = tuple(ErasedTurn(turn=turn, of="turn") for turn in asked)
                 targets.append(
                     ErasureTarget(

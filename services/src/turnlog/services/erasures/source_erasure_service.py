@@ -46,6 +46,7 @@ from turnlog.services.command_handling.idempotent_commands import (
     get_sequence,
 )
 from turnlog.services.command_handling.tenant_histories import TenantHistory
+from turnlog.services.erasures.erasing_callers import hide_caller
 from turnlog.services.erasures.erasure_guard import ErasureGuard
 from turnlog.services.erasures.erasure_rounds import repeat_rounds
 
@@ -129,11 +130,12 @@ class SourceErasureService:
         self, caller: Caller, source: ErasedSource, reason: str
     ) -> Sequence[int]:
         """Begin an erasure; return the sequences of its events."""
-        repeated = await self._find_command(caller, source.family)
+        hidden = await hide_caller(self.keys, caller)
+        repeated = await self._find_command(hidden, source.family)
         if repeated:
             return repeated
         for _ in range(MAX_PLANS):
-            if begun := await self._begin_planned(caller, source, reason):
+            if begun := await self._begin_planned(hidden, source, reason):
                 return begun
         raise Conflict(source.family, 0, None)
 

@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 from turnlog.contract.request_values import USER_NAME_FORM
 from turnlog.contract.value_names import RoleName
 from turnlog.events.content import compute_digest
-from turnlog.events.envelope import USER_ACTOR_PREFIX
 from turnlog.events.errors import Refused, TurnlogError
+from turnlog.events.seals.person_names import USER_ACTOR_PREFIX, is_pseudonym
 from turnlog.projections.access.access_keys import AccessKey
 from turnlog.services.identity.access_key_service import KEY_PREFIX, AccessKeyService
 from turnlog.services.identity.browser_tokens import BROWSER_TOKEN_PREFIX, BrowserTokens
@@ -84,6 +84,15 @@ class Authenticator:
         Raises `Refused` for what cannot be believed and for a sender who must sign in, and
         `Unavailable` while keys cannot be read.
         """
+        principal = await self._find_principal(read_header, sender, is_open=is_open)
+        if principal.user is not None and is_pseudonym(principal.user):
+            detail = "the name of the user has the form of a pseudonym"
+            raise Refused("bad-actor", detail, field="user", fix="sign in under another name")
+        return principal
+
+    async def _find_principal(
+        self, read_header: ReadHeader, sender: str, *, is_open: bool
+    ) -> Principal:
         if (user := self._read_proxied_user(read_header, sender)) is not None:
             return self._create_proxied(user)
         if is_open:

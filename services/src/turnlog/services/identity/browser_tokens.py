@@ -20,8 +20,8 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError
 
 from turnlog.contract.value_names import SignIn
-from turnlog.events.envelope import USER_ACTOR_PREFIX
 from turnlog.events.errors import Refused
+from turnlog.events.seals.person_names import USER_ACTOR_PREFIX
 from turnlog.services.identity.derived_keys import derive_key
 from turnlog.services.identity.principals import Principal
 

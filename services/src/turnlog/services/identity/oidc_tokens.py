@@ -23,8 +23,8 @@ from pydantic import JsonValue
 
 from turnlog.contract.request_values import USER_NAME_FORM
 from turnlog.contract.value_names import RoleName
-from turnlog.events.envelope import USER_ACTOR_PREFIX
 from turnlog.events.errors import Refused
+from turnlog.events.seals.person_names import USER_ACTOR_PREFIX
 from turnlog.projections.blueprint.bounded_json import (
     UNIQUE_DECODER,
     InvalidJson,

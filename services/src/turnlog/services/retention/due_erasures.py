@@ -160,7 +160,7 @@ class DueErasures:
             rows = await list_retained_rows(connection, tenant, after, ROUND_ROWS)
             named = {each.where.user for each in retention.holds.values()} - {None}
             asked = {
-                user: frozenset(await list_sessions_of_user(connection, tenant, user))
+                user: frozenset(await list_sessions_of_user(connection, tenant, (user,)))
                 for user in named
                 if user is not None
             }

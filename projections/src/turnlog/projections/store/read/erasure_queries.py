@@ -65,11 +65,11 @@ async def list_forks(connection: AsyncConnection, tenant: str, session: str) -> 
 
 
 async def list_sessions_of_user(
-    connection: AsyncConnection, tenant: str, user: str
+    connection: AsyncConnection, tenant: str, names: Sequence[str]
 ) -> Sequence[str]:
-    """Return all sessions that a user owns or asked something in, the oldest first."""
+    """Return all sessions that a user of these names owns or asked something in, by age."""
     rows = SESSIONS.c
-    query = select(rows.session).where(match_tenant(SESSIONS, tenant), _is_of_user(tenant, user))
+    query = select(rows.session).where(match_tenant(SESSIONS, tenant), _is_of_user(tenant, names))
     return (await connection.scalars(query.order_by(rows.opened_position))).all()
 
 
@@ -153,7 +153,7 @@ def _match_scope(tenant: str, where: RetentionScope) -> Iterator[ColumnElement[b
     if where.session is not None:
         yield rows.session == replace_nul(where.session)
     if where.user is not None:
-        yield _is_of_user(tenant, where.user)
+        yield _is_of_user(tenant, (where.user,))
     for label in where.labels:
         own = SESSION_LABELS.c
         yield exists().where(
@@ -165,7 +165,8 @@ def _match_scope(tenant: str, where: RetentionScope) -> Iterator[ColumnElement[b
         )
 
 
-def _is_of_user(tenant: str, user: str) -> ColumnElement[bool]:
-    """Match the sessions that a user owns or asked something in."""
-    asked = select(TURNS.c.session).where(match_tenant(TURNS, tenant), TURNS.c.asked_by == user)
-    return or_(SESSIONS.c.owner == user, SESSIONS.c.session.in_(asked))
+def _is_of_user(tenant: str, names: Sequence[str]) -> ColumnElement[bool]:
+    """Match the sessions that a user of these names owns or asked something in."""
+    is_asked = TURNS.c.asked_by.in_(names)
+    asked = select(TURNS.c.session).where(match_tenant(TURNS, tenant), is_asked)
+    return or_(SESSIONS.c.owner.in_(names), SESSIONS.c.session.in_(asked))

@@ -22,8 +22,8 @@ REQUEST_CODES: Final[Mapping[str, ErrorCode]] = {
         contains=("field",),
     ),
     "bad-actor": ErrorCode(
-        meaning="The user that a trusted proxy named is missing, repeated or no name.",
-        action="correct the proxy, which has to send one name",
+        meaning="The user of a request is missing, repeated, no name or has a pseudonym's form.",
+        action="correct the proxy, which has to send one name, or sign in under another one",
         status=HTTPStatus.BAD_REQUEST,
         contains=("field",),
     ),

@@ -20,6 +20,7 @@ from turnlog.contract.value_names import ShareAccess
 from turnlog.events.content import get_plain_text
 from turnlog.events.errors import Corrupt, Refused, UnreadableEnd
 from turnlog.events.model.session_events import SessionDescribed, SessionOpened
+from turnlog.events.seals.person_names import is_pseudonym
 from turnlog.events.store.ports import EventLog
 from turnlog.projections.session.open_turn import OpenTurn, list_undecided_tools
 from turnlog.projections.session.state import SessionState
@@ -33,6 +34,7 @@ from turnlog.projections.store.read.session_orders import (
 from turnlog.projections.store.read.session_queries import SessionQuery
 from turnlog.projections.store.read.session_queries import list_sessions as list_session_rows
 from turnlog.services.command_handling.row_waits import RowWaits
+from turnlog.services.seals.known_names import list_known_names
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.time_travel import TimeTravel
 
@@ -72,10 +74,17 @@ class SessionReading:
         return _create_session_view(state, await _load_title(log, state), unreadable)
 
     async def is_owned_by(self, tenant: str, session: str, user: str | None) -> bool:
-        """Return whether a session is a user's, which never changes; raises `Refused`."""
+        """Return whether a session is a user's, which never changes; raises `Refused`.
+
+        Of a session that was erased a pseudonym is the owner.
+        """
         handler = self.time_travel.command_handler
         state = handler.state_cache.get_state(tenant, session)
-        return (state or await handler.require_state(tenant, session)).owner == user
+        owner = (state or await handler.require_state(tenant, session)).owner
+        if owner is None or user is None or not is_pseudonym(owner):
+            return owner == user
+        keys = handler.sealing.keys if handler.sealing else None
+        return owner in await list_known_names(keys, tenant, user)
 
     async def load_share(self, tenant: str, session: str, user: str | None) -> ShareAccess | None:
         """Return what a user may do in a session of another one; raises `Refused`."""
