@@ -86,12 +86,7 @@ async def run_projector(
         )
         alerts = _create_alert_evaluator(settings, parts, store)
         record, scrub = RecordWatch(parts.connection), _create_scrub(parts)
-        health_checks: HealthChecks = {
-            **parts.create_health_checks(settings.tenant),
-            "database": partial(_check_database, store),
-            "record": record.check_record,
-            "knowledge": partial(require_sound_index, store),
-        }
+        health_checks = _create_health_checks(settings, parts, store, record)
         try:
             async with (
                 ending.run_part("projector", projector.run()),
@@ -115,6 +110,20 @@ async def run_projector(
                 yield
         finally:
             await store.close()
+
+
+def _create_health_checks(
+    settings: ProjectorSettings,
+    parts: ProcessComponents,
+    store: ReadModelStore,
+    record: RecordWatch,
+) -> HealthChecks:
+    return {
+        **parts.create_health_checks(settings.tenant),
+        "database": partial(_check_database, store),
+        "record": record.check_record,
+        "knowledge": partial(require_sound_index, store),
+    }
 
 
 def _create_alert_evaluator(
