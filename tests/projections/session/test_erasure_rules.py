@@ -19,10 +19,13 @@ from turnlog.events.model.redaction_events import (
 from turnlog.events.model.session_events import SessionClosed
 from turnlog.events.model.turn_events import TurnExcluded
 from turnlog.events.registry import KnownEvent
+from turnlog.events.testing import record_events
 from turnlog.projections.session.rules.erasure_rules import begin_erasure, end_erasure
 from turnlog.projections.session.rules.event_leaves import list_event_leaves
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.turn_commands import BeginErasure, EndErasure
+from turnlog.projections.store.write.event_rows import build_changes
+from turnlog.projections.store.write.row_changes import PatchRow
 from turnlog.projections.testing import (
     SESSION,
     SessionScenario,
@@ -111,6 +114,24 @@ def test_erasure_is_under_way_until_it_ends_and_ends_once() -> None:
     assert tuple(end_erasure(state, EndErasure(erased))) == (erased,)
     ended = replace(state, erasing=())
     assert tuple(end_erasure(ended, EndErasure(erased))) == ()
+
+
+def test_row_of_a_session_says_that_one_of_its_erasures_is_open_until_all_have_ended() -> None:
+    state = replace(fold_after((2, "turn")), erasing=(3, 9))
+    erased = ContentErased(begun=9, generation=1, record_before="a", record_after="b")
+    (ended,) = end_erasure(state, EndErasure(erased))
+    assert find_erasing(ended) == 3
+    (last,) = end_erasure(
+        replace(state, erasing=(3,)), EndErasure(erased.model_copy(update={"begun": 3}))
+    )
+    assert find_erasing(last) is None
+
+
+def find_erasing(event: KnownEvent) -> object:
+    """Return what the row of the session says of an erasure once the event is folded."""
+    (change,) = build_changes(record_events(event)[0])
+    assert isinstance(change, PatchRow)
+    return change.values["erasing"]
 
 
 def test_window_of_an_erased_turn_has_what_stands_instead_and_nothing_of_its_tools() -> None:

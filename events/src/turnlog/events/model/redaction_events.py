@@ -156,6 +156,10 @@ class ContentErased(EventModel):
     """Digest of the list of the keys that are left, each by its leaves and a digest of its own, as
     a signed receipt has it; earlier releases recorded none.
     """
+    still_open: int | None = None
+    """Sequence of the event that began the earliest other erasure of the session that has not
+    ended; None if there is none.
+    """
 
 
 class SourceErasureBegun(EventModel):

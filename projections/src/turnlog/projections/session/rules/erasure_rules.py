@@ -72,7 +72,10 @@ def build_already_erased() -> Refused:
 
 def end_erasure(state: SessionState, command: EndErasure) -> NewEvents:
     """Record that the keys are removed; nothing if that is recorded."""
-    return (command.erased,) if command.erased.begun in state.erasing else ()
+    if command.erased.begun not in state.erasing:
+        return ()
+    others = (begun for begun in state.erasing if begun != command.erased.begun)
+    return (command.erased.model_copy(update={"still_open": min(others, default=None)}),)
 
 
 def list_leaves(turns: tuple[ErasedTurn, ...]) -> frozenset[int]:

@@ -341,10 +341,11 @@ def _build_redaction(recorded: RecordedEvent, event: RedactionEvent) -> Iterator
 
 def _build_erasure(recorded: RecordedEvent, event: ErasureEvent) -> Iterator[RowChange]:
     if recorded.envelope.copyof is None:
-        begun = recorded.sequence if isinstance(event, ErasureBegun) else None
-        yield _patch_session(recorded, redacted=True, erasing=begun)
-        if isinstance(event, ErasureBegun) and not event.turns:
-            yield _patch_session(recorded, erased_in=begun)
+        is_begin = isinstance(event, ErasureBegun)
+        erasing = recorded.sequence if is_begin else event.still_open
+        yield _patch_session(recorded, redacted=True, erasing=erasing)
+        if is_begin and not event.turns:
+            yield _patch_session(recorded, erased_in=recorded.sequence)
 
 
 def _build_child_turn(recorded: RecordedEvent, event: ChildRequested) -> Iterator[RowChange]:
