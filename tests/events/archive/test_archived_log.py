@@ -285,7 +285,8 @@ async def test_only_sessions_that_are_closed_for_long_enough_and_whole_are_moved
             if session != "open":
                 await close_session(opened.log, events[-1])
         await close_session(opened.log, (await append_one_by_one(opened.log, "u", "closed", 1))[-1])
-        await opened.connection.send_request("session.t.stray.turn.submitted", b"no event")
+        for junk in (b"no event", b'{"tenant":"t","subject":"stray","sequence":9}'):
+            await opened.connection.send_request("session.t.stray.turn.submitted", junk)
         archiver = SessionArchiver(connection=opened.connection, folder=tmp_path)
         young = await archiver.plan_move(datetime.now(UTC) - timedelta(days=9_000), "t")
         plan = await archiver.plan_move(datetime.now(UTC), "t")

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import Final, TypeVar
+from typing import Final
 from zlib import crc32
 
 from turnlog.events.archive.archive_index import (
@@ -26,8 +26,6 @@ from turnlog.events.archive.session_files import (
 )
 from turnlog.events.errors import Corrupt
 from turnlog.events.store.ports import RawEvent
-
-ResultT = TypeVar("ResultT")
 
 MARKER_FILE: Final = "moving.json"
 """In a folder from when on the stream may lack what the index does not have yet."""
@@ -139,12 +137,10 @@ class MessageArchive:
         for line in lines:
             file = find_session_file(self.folder, line.tenant, line.session)
             by_file.setdefault(file, []).append(line)
-        found = [
-            _find_line(file, text, each)
-            for file, wanted in by_file.items()
-            for text in (self._unpacked.read_file(file),)
-            for each in wanted
-        ]
+        found: list[RawEvent] = []
+        for file, wanted in by_file.items():
+            text = self._unpacked.read_file(file)
+            found += [_find_line(file, text, each) for each in wanted]
         return sorted(found, key=lambda raw: raw.stream_sequence)
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime
 
+from pydantic import ValidationError
+
 from turnlog.events.archive.session_files import is_line_safe
+from turnlog.events.codec import format_rfc3339
+from turnlog.events.envelope import EventHeader
 from turnlog.events.jetstream.nats_connection import NatsConnection
 from turnlog.events.jetstream.stream_reader import stream_raw_events
 from turnlog.events.model.session_events import SessionClosed
@@ -32,19 +35,27 @@ class _SessionFacts:
 
     def add_event(self, raw: RawEvent, *, is_archived: bool) -> None:
         """Add a message of the session."""
-        if is_stray(raw.subject, raw.stored) or not is_line_safe(raw):
+        header = None if is_stray(raw.subject, raw.stored) else parse_header(raw.stored)
+        if header is None or not is_line_safe(raw):
             self.has_strays = True
             return
-        event = json.loads(raw.stored)
-        self.last_time = event["time"]
-        self.is_closed |= event["type"] == SessionClosed.type
+        self.last_time = header.time
+        self.is_closed |= header.type == SessionClosed.type
         if not is_archived:
             self.live += 1
             self.size += len(raw.stored)
 
     def is_due(self, before: datetime) -> bool:
         """Return whether the session is closed, has events to move, and none after a time."""
-        return self.is_closed and self.live > 0 and datetime.fromisoformat(self.last_time) < before
+        return self.is_closed and self.live > 0 and self.last_time < format_rfc3339(before)
+
+
+def parse_header(stored: bytes) -> EventHeader | None:
+    """Return the header of an event, sealed or not; None for what is no event."""
+    try:
+        return EventHeader.model_validate_json(stored)
+    except ValidationError:
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
