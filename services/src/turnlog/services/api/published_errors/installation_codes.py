@@ -27,6 +27,13 @@ INSTALLATION_CODES: Final[Mapping[str, ErrorCode]] = {
         exit_code=ExitCode.USAGE,
         contains=("field",),
     ),
+    "bad-age": ErrorCode(
+        meaning="An age is no number with a unit.",
+        action="write a number and s, m, h or d, such as 90d",
+        status=None,
+        exit_code=ExitCode.USAGE,
+        contains=("field",),
+    ),
     "bad-answer": ErrorCode(
         meaning="What a client got is no answer of the service: compressed, or of another form.",
         action="see what answers at the address; a command may have been carried out",
@@ -157,6 +164,20 @@ INSTALLATION_CODES: Final[Mapping[str, ErrorCode]] = {
         action="name the file of the signing key; a missing one is created",
         status=None,
         exit_code=ExitCode.USAGE,
+        contains=("field",),
+    ),
+    "archive-busy": ErrorCode(
+        meaning="Another command moves sessions into the archive.",
+        action="wait until it is done",
+        status=None,
+        exit_code=ExitCode.CONFLICT,
+        contains=("field",),
+    ),
+    "service-runs": ErrorCode(
+        meaning="Sessions are to be moved into the archive, and a role is connected.",
+        action="stop the service: nothing may be appended while the stream is made anew",
+        status=None,
+        exit_code=ExitCode.CONFLICT,
         contains=("field",),
     ),
     "keyring-busy": ErrorCode(
