@@ -341,10 +341,9 @@ def _build_redaction(recorded: RecordedEvent, event: RedactionEvent) -> Iterator
 
 def _build_erasure(recorded: RecordedEvent, event: ErasureEvent) -> Iterator[RowChange]:
     if recorded.envelope.copyof is None:
-        is_begin = isinstance(event, ErasureBegun)
-        erasing = recorded.sequence if is_begin else event.still_open
+        erasing = event.still_open if isinstance(event, ContentErased) else recorded.sequence
         yield _patch_session(recorded, redacted=True, erasing=erasing)
-        if is_begin and not event.turns:
+        if isinstance(event, ErasureBegun) and not event.turns:
             yield _patch_session(recorded, erased_in=recorded.sequence)
 
 
