@@ -31,17 +31,10 @@ MOMENT = re.compile(r'"(at|seconds)":("[^"]*"|[0-9.e-]+)')
 """When an answer was given, and how long it took."""
 
 
-def read_fields(answer: str) -> list[Any]:
-    """Return what the lines of an answer say, in whichever order their fields are.
-
-    A process has the fields of what it has sealed itself in another order than who opens it. How
-    far a verification is comes as often as that takes.
-    """
-    lines = MOMENT.sub('"at":0', answer).splitlines()
-    said = [json.loads(line) if line.startswith("{") else line for line in lines]
-    return [
-        line for line in said if not (isinstance(line, dict) and line.get("kind") == "progress")
-    ]
+def read_lines(answer: str) -> list[str]:
+    """Return the lines of an answer; how far a verification is comes as often as that takes."""
+    lines = MOMENT.sub("", answer).splitlines()
+    return [line for line in lines if '"kind":"progress"' not in line]
 
 
 @asynccontextmanager
@@ -98,7 +91,7 @@ async def test_archived_session_answers_every_route_as_before_and_can_be_erased(
         assert await find_in_stream(up, running)
         after = await read_every_route(up, session)
         for path, answer in before.items():
-            assert read_fields(after[path]) == read_fields(answer), path
+            assert read_lines(after[path]) == read_lines(answer), path
         await check_whole_log(up, "--checkpoint", str(heads))
         await add_turns(up, provider, running, "and still here")
         await add_turns(up, provider, fork.json()["session"], "I go on from there")

@@ -147,8 +147,8 @@ class DyingRun:
             (stream_remake, "request_json"),
             (stream_copy, "request_json"),
             (stream_copy, "_send_chunk"),
-            (session_archiver, "write_session_file"),
             (session_archiver, "write_private_file"),
+            (session_archiver, "sync_folder"),
         ):
             monkeypatch.setattr(module, name, self._wrap(getattr(module, name)))
         for name in ("finish", "replace_index"):
@@ -262,6 +262,7 @@ async def test_role_without_all_of_the_archive_is_refused(
     await move_closed_sessions(own_server.url, tmp_path)
     with pytest.raises(Corrupt, match=r"13 of its messages .* 0 are found .* TURNLOG_ARCHIVE"):
         await enter(open_client(own_server.url, StreamOptions()))
+    (tmp_path / "other").mkdir()
     NextIndex(tmp_path / "other").finish()
     NextIndex.replace_index(tmp_path / "other")
     with pytest.raises(Corrupt, match="13 of its messages"):

@@ -168,7 +168,6 @@ class NextIndex:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._next = folder / NEXT_INDEX_FILE
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._next.unlink(missing_ok=True)
         if has_index(folder):
             shutil.copyfile(folder / INDEX_FILE, self._next)

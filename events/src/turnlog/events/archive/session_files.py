@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import os
 import re
 import zlib
 from collections.abc import Sequence
@@ -48,25 +47,14 @@ def find_session_file(folder: Path, tenant: str, session: str) -> Path:
     return folder / "sessions" / tenant / shelf / f"{session}.ndjson.gz"
 
 
-def write_session_file(file: Path, raws: Sequence[RawEvent]) -> Sequence[ArchivedLine]:
-    """Write the messages of a session, so that they outlive a power loss; return where each is.
-
-    A file that is there is replaced as a whole.
-    """
+def pack_session(raws: Sequence[RawEvent]) -> tuple[bytes, Sequence[ArchivedLine]]:
+    """Return the file of a session with these messages, and where each of them is in it."""
     found, text = list[ArchivedLine](), bytearray()
     for raw in raws:
         line = encode_line(raw)
         found.append(ArchivedLine(raw, len(text), len(line), crc32(line)))
         text += line
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    half = file.with_suffix(".half")
-    with os.fdopen(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as written:
-        written.write(gzip.compress(text, PACKING_LEVEL, mtime=0))
-        written.flush()
-        os.fsync(written.fileno())
-    half.replace(file)
-    _sync_folder(file.parent)
-    return found
+    return gzip.compress(text, PACKING_LEVEL, mtime=0), found
 
 
 def read_session_file(file: Path) -> bytes:
@@ -75,14 +63,6 @@ def read_session_file(file: Path) -> bytes:
         return gzip.decompress(file.read_bytes())
     except (OSError, EOFError, zlib.error) as error:
         raise describe_damage(file, getattr(error, "strerror", None) or str(error)) from error
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def is_line_safe(raw: RawEvent) -> bool:

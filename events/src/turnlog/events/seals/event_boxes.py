@@ -16,7 +16,12 @@ from pydantic_core import from_json, to_json
 
 from turnlog.events.seals.boxes import seal_box
 from turnlog.events.seals.person_names import PseudonymKey
-from turnlog.events.seals.sealed_payload import DATA_START, SealedPayload, parse_event_place
+from turnlog.events.seals.sealed_payload import (
+    DATA_START,
+    SealedPayload,
+    join_event,
+    parse_event_place,
+)
 from turnlog.events.seals.word_fields import JsonObject, split_words
 from turnlog.events.seals.written_events import WrittenEvents
 
@@ -54,8 +59,10 @@ class EventSeal:
         place = parse_event_place(header)
         box = b64encode(seal_box(self.key, place.bind(self.leaves), to_json(content)))
         start = b'%b,"sealedof":"%b","sealed":"%b"' % (header, self.leaves.encode(), box)
-        stored = start + DATA_START + to_json(rest) + b"}"
-        payload = SealedPayload(stored, self.key, opened=opened)
+        left = to_json(rest)
+        stored = start + DATA_START + left + b"}"
+        # As every other reader gets it, to the order of its fields.
+        payload = SealedPayload(stored, self.key, opened=join_event(header, left, content))
         if self.written is not None:
             self.written.add_event(place.tenant, self.leaves, payload)
         return payload

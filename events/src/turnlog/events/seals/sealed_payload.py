@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Self
 
@@ -147,17 +147,20 @@ class SealedPayload(bytes):
             kind, left = find_kind(header.place.kind), _load_data(data)
             filled = fill_erased(kind, left) if kind else left
             return start + DATA_START + to_json(filled) + b"}"
-        opened = _open_box(self.key, header)
-        if names := opened.get("names"):
-            start, data = _restore_names(names, start, data)
-        if "hash" in opened and b',"copyof":"' not in start:
-            start += b',"commandhash":' + to_json(opened["hash"])
-        return (
-            start
-            + DATA_START
-            + to_json(merge_words(_load_data(data), opened.get("words", {})))
-            + b"}"
-        )
+        return join_event(start, data, _open_box(self.key, header))
+
+
+def join_event(header: bytes, data: bytes, content: Mapping[str, Any]) -> bytes:
+    """Return an event with what is in its box; the order of its fields follows from both alone.
+
+    Raises `Corrupt` where the header and the data are not those of the box.
+    """
+    if names := content.get("names"):
+        header, data = _restore_names(names, header, data)
+    if "hash" in content and b',"copyof":"' not in header:
+        header += b',"commandhash":' + to_json(content["hash"])
+    merged = merge_words(_load_data(data), content.get("words", {}))
+    return header + DATA_START + to_json(merged) + b"}"
 
 
 def _open_box(key: bytes, header: SealedHeader) -> dict[str, JsonValue]:

@@ -7,7 +7,7 @@ of the stream, and no role starts before that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,7 +19,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from turnlog.events.archive.archive_index import NextIndex
 from turnlog.events.archive.message_archive import MARKER_FILE
-from turnlog.events.archive.session_files import find_session_file, write_session_file
+from turnlog.events.archive.session_files import ArchivedLine, find_session_file, pack_session
 from turnlog.events.errors import Refused, Unavailable
 from turnlog.events.jetstream.archive.stream_copy import StreamCopy
 from turnlog.events.jetstream.archive.stream_remake import SessionsStream
@@ -27,11 +27,16 @@ from turnlog.events.jetstream.js_api import CREATED_METADATA, fetch_stream_info
 from turnlog.events.jetstream.nats_connection import NatsConnection
 from turnlog.events.jetstream.session_reads import read_raw_events_by_subject
 from turnlog.events.jetstream.work_queue import fetch_work_queue_state
+from turnlog.events.store.ports import RawEvent
 from turnlog.events.subjects import POSITIONS_SUBJECT, SESSION_HISTORY, SESSIONS_STREAM
 from turnlog.services.archive.closed_sessions import ArchivePlan, SessionKey, find_closed_sessions
 from turnlog.services.platform.concurrency import run_in_thread
 from turnlog.services.platform.nats_server import lock_file
-from turnlog.services.platform.whole_files import write_private_file
+from turnlog.services.platform.whole_files import (
+    create_private_folder,
+    sync_folder,
+    write_private_file,
+)
 
 COPY_FILE: Final = "sessions-stream.copy"
 """The copy of the stream that a run makes it anew from."""
@@ -101,6 +106,7 @@ class SessionArchiver:
         await stream.remove_fence()
         await stream.restore_replicas(marker.replicas)
         NextIndex.replace_index(self.folder)
+        sync_folder(self.folder)  # Without the marker nobody would look for the next index.
         file.unlink()
         copy.unlink()
         return True
@@ -124,16 +130,24 @@ class SessionArchiver:
             subjects = SESSION_HISTORY.build_filter(tenant, session)
             raws = await read_raw_events_by_subject(self.connection, SESSIONS_STREAM, subjects)
             file = find_session_file(self.folder, tenant, session)
-            lines = await run_in_thread(partial(write_session_file, file, raws))
+            lines = await run_in_thread(partial(_write_session, file, raws))
             index.add_session(tenant, session, lines)
             self.note_progress(count)
         return index.finish()
 
 
+def _write_session(file: Path, raws: Sequence[RawEvent]) -> Sequence[ArchivedLine]:
+    """Write the file of a session, in place of one that is there; return where its messages are."""
+    packed, lines = pack_session(raws)
+    create_private_folder(file.parent)
+    write_private_file(file, packed)
+    return lines
+
+
 @contextmanager
 def lock_archive(folder: Path) -> Generator[None]:
     """Keep other runs out of the archive while the body runs; refuses where there is one."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    create_private_folder(folder)
     locked = lock_file(folder / "lock")
     if locked is None:
         detail = f"another command moves sessions into {folder}"
